@@ -90,7 +90,8 @@ WSGI_APPLICATION = "handoffaudit.wsgi.application"
 
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "BACKEND": "handoffaudit.dashboard.apps.Templates",
+        "NAME": "django",
         "DIRS": [WEB / "templates"],
         "OPTIONS": {
             "loaders": [
@@ -248,6 +249,7 @@ PERIODIC_JOBS = (
     "handoffaudit.handoffs.tasks.sweep",
     "handoffaudit.handoffs.span_assembly.look_for_traces",
     "handoffaudit.handoffs.partitions.look",
+    "handoffaudit.handoffs.partitions.gather_statistics",
     "handoffaudit.diagnostics.status.record_heartbeat",
     "handoffaudit.diagnostics.tasks.look_for_judged",
     "handoffaudit.diagnostics.tasks.look_for_logs",

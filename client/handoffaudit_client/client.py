@@ -350,7 +350,7 @@ class Client:
         try:
             disk.append(line)
         except OSError as error:
-            self._notices.warn("spool", f"nothing outlasts the process, because the spool can't be written: {error}")
+            self._notices.warn("spool", f"no spool, so unsent items are lost when the process ends: {error}")
             memory.append(line)
         self._sender.nudge()
 

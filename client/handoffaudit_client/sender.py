@@ -288,7 +288,7 @@ class Sender:
                 results.setdefault(trace, []).append(result)
             else:
                 self.refused += 1
-                self._refuse("a line of the spool that is none of ours")
+                self._refuse("a line of the spool that this client did not write")
         for trace, found in results.items():
             for start in range(0, len(found), _MOST_RESULTS):
                 self._send_results(trace, found[start : start + _MOST_RESULTS])
@@ -367,4 +367,4 @@ class Sender:
 
     def _refuse(self, message: str) -> None:
         self._notices.debug(lambda: f"refused: {message}")
-        self._notices.warn("refused", f"the server refuses some of what is sent, for example {message}")
+        self._notices.warn("refused", f"the server refuses some handoffs or tool results, for example {message}")

@@ -129,7 +129,7 @@ def make_private(folder: Path) -> None:
     if hasattr(os, "getuid"):
         found = folder.stat()
         if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise PermissionError(f"{folder} is not yours alone: make it so with chmod 700")
+            raise PermissionError(f"{folder} is not private to you: use chmod 700")
 
 
 def usual_folder() -> Path:

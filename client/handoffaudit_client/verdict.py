@@ -141,5 +141,5 @@ def _line(finding: Finding) -> str:
 def _explain_successor(answer: Mapping[str, Any]) -> str:
     successor = answer.get("superseded_by")
     if not isinstance(successor, dict):
-        return "A later attempt took the place of the handoff."
-    return f"A later attempt took the place of the handoff: {successor.get('handoff_id')}, {successor.get('state')}."
+        return "A later attempt replaced the handoff."
+    return f"A later attempt replaced the handoff: {successor.get('handoff_id')}, {successor.get('state')}."

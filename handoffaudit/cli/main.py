@@ -8,7 +8,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.process import drop_empty
 
-# Module, or module and function, and help text by command, in the order in which a user needs the commands.
+# The module (or the module and the function) and the help text of each command, the commands in the order of need.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "demo": ("demo", "Watch agents hand over work, on a server of its own."),

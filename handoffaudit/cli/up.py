@@ -294,7 +294,7 @@ def load_sample(supervisor: Supervisor) -> None:
 
 
 def run_beside(supervisor: Supervisor, command: list[str]) -> bool:
-    """Run a program while the server runs, and return False if it failed; a signal ends both."""
+    """Run a program while the server runs, and return False if it failed; a signal ends the program, too."""
     program = subprocess.Popen(command)  # noqa: S603
     while program.poll() is None and not supervisor.stopping:
         supervisor.look()

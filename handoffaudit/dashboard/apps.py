@@ -1,8 +1,15 @@
+"""The application of the pages, and its template engine."""
+
 import re
+from typing import Any
 
 from django.apps import AppConfig
-from django.template import Origin
+from django.http import HttpRequest
+from django.template import Origin, TemplateDoesNotExist
+from django.template.backends.django import DjangoTemplates, Template, reraise
+from django.template.context import make_context
 from django.template.loaders.filesystem import Loader
+from django.utils.safestring import SafeString
 
 # The first alternative matches elements in which white space is visible.
 _INDENTATION = re.compile(r"(<(pre|textarea)\b.*?</\2>)|(?<=\n) +", re.DOTALL)
@@ -21,3 +28,27 @@ class UnindentedLoader(Loader):
 
     def get_contents(self, origin: Origin) -> str:
         return _INDENTATION.sub(r"\1", super().get_contents(origin))
+
+
+class _Template(Template):
+    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
+        """Render the template, and release its context."""
+        made = make_context(context, request, autoescape=self.backend.engine.autoescape)
+        try:
+            return self.template.render(made)
+        except TemplateDoesNotExist as error:
+            reraise(error, self.backend)
+        finally:
+            # The context and its values refer to each other. Without this line, only the garbage collector would free
+            # the data of a page, and one page in seven would wait 25 ms for that.
+            made.dicts.clear()
+
+
+class Templates(DjangoTemplates):
+    """Django's backend for templates, whose contexts are freed at once when a page is rendered."""
+
+    def from_string(self, template_code: str) -> Template:
+        return _Template(super().from_string(template_code).template, self)
+
+    def get_template(self, template_name: str) -> Template:
+        return _Template(super().get_template(template_name).template, self)

@@ -82,7 +82,7 @@ LOOKED_UP: Final = (
 
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}
 
-# The guides link to these files, whose topic each has a page in the product.
+# The guides link to these files. The topic of each file has a page in the product.
 ELSEWHERE: Final = {
     "codes.md": "help_codes",
     "connect.md": "connect",

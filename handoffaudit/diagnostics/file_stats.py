@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
@@ -59,7 +60,6 @@ LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
 REASONS = tuple(one.value for one in Reason)
-
 # The name for unused files without a reason, which log lines can report.
 OTHER = "other"
 
@@ -183,7 +183,6 @@ TALLY_CONDITIONS = {
 
 
 _NUMBERS: Final = tuple(TALLY_CONDITIONS)
-
 _STEP: Final = "step"
 _WHY: Final = ("source", "reason", "fallback")
 
@@ -195,7 +194,7 @@ _SUMMED: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in _
 _UNUSED: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in GIVEN)
 
 _TOTAL: Final = f"COALESCE(SUM(used), 0) + {_UNUSED}"
-# All rows of an agent stand together.
+# The total of the agent is the same in all of its rows, so that sorting keeps these rows together.
 _BUSIEST: Final = f"SUM({_TOTAL}) OVER (PARTITION BY agent)"
 
 DAILY_FILES: Final = Aggregate(DailyFileCount, ("tenant", "day", "agent", "phase", "runtime"), _NUMBERS)
@@ -364,13 +363,14 @@ def _sum(
 
     With `scale`, whose buckets are whole days from midnight, `_STEP` is a column: the number of the time bucket.
     """
-    split = split_period(since, until)
+    split = split_period(since, until, timezone.now())
     values: dict[str, Any] = {"tenant": tenant.pk, "agent": agent}
     step, of_agent = (scale.step, scale.begin) if scale else None, agent is not None
     parts: list[Statement] = []
     if split.first < split.after:
         parts.append(_compile(by, step, of_agent=of_agent).statement(**values, since=split.first, until=split.after))
-    for intervals, number in ((split.added, "number"), (split.taken, "-number")):
+    # Lines of logs with a wrong clock are counted in the future.
+    for intervals, number in ((split.added, "number"), ((*split.taken, *split.future), "-number")):
         hours = _compile(by, step, number, of_agent=of_agent)
         parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]
     tail = f"HAVING {_TOTAL} > 0 ORDER BY {', '.join((f'{order} DESC', *by))}"

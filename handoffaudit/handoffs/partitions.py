@@ -3,12 +3,15 @@
 The key of a document is the id of its handoff. A verdict has an id of its own, which begins with the time of the
 verdict. So a week is a range of ids, and a week that nobody needs is removed by dropping its partitions. Rows outside
 of all weeks are in the default partition. SQLite has plain tables.
+
+The module also gathers the first statistics of tables.
 """
 
 import re
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -79,7 +82,19 @@ _COPY_RIGHTS: Final = """
     END $copy$;
 """
 
+# A smaller table has at most some hundred rows, which are read fast with any plan.
+_LEAST_BYTES: Final = 256 * 1024
+_WITHOUT_STATISTICS: Final = """
+    SELECT relname FROM pg_class
+    WHERE relkind = 'r' AND reltuples <= 0 AND relname ~ '^(handoffs|diagnostics)_'
+    AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('handoffs_handoff'))
+    AND pg_relation_size(oid) >= %s
+    ORDER BY relname
+"""
+
 _next_look = 0.0
+# The tables whose statistics this process has tried to gather.
+_gathered: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,3 +331,22 @@ def execute_when_free(statements: str, parameters: Sequence[Any] = ()) -> None:
             time.sleep(_PAUSE_SECONDS)
         else:
             return
+
+
+def gather_statistics() -> None:
+    """Gather the statistics of tables that have grown but have no statistics yet.
+
+    Autovacuum looks once a minute. Until then, PostgreSQL plans queries as if the tables of a new installation were
+    empty: the search for the ancestors of a handoff reads all handoffs of the tenant.
+    """
+    if not db.is_postgresql():
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_WITHOUT_STATISTICS, [_LEAST_BYTES])
+        names = [name for (name,) in cursor.fetchall() if name not in _gathered]
+    for name in names:
+        _gathered.add(name)
+        # Whoever holds the lock gathers the statistics now, or autovacuum does later.
+        with suppress(OperationalError), transaction.atomic(), connection.cursor() as cursor:
+            _limit_locks(cursor)
+            cursor.execute(f'ANALYZE "{name}"')

@@ -63,12 +63,16 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PeriodSplit:
-    """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them."""
+    """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them.
+
+    `future` are the hours after the current time on the current day, if that day is read whole.
+    """
 
     first: date
     after: date
     added: tuple[tuple[datetime, datetime], ...] = ()
     taken: tuple[tuple[datetime, datetime], ...] = ()
+    future: tuple[tuple[datetime, datetime], ...] = ()
 
     @classmethod
     def of_hours(cls, since: datetime, until: datetime) -> "PeriodSplit":
@@ -159,11 +163,11 @@ _OUTCOMES: Final = {
 }
 
 
-def split_period(since: datetime, until: datetime, now: datetime | None = None) -> PeriodSplit:
+def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
     """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
-    A day at either end of the period is read whole if most of its hours belong to the period. `now` is the current
-    time.
+    A day at either end of the period is read whole if most of its hours belong to the period, and the current day
+    always, because its later hours have no or few counts. `now` is the current time.
     """
     since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
     only_hours = PeriodSplit.of_hours(since, until)
@@ -171,23 +175,24 @@ def split_period(since: datetime, until: datetime, now: datetime | None = None) 
     return by_days if by_days.hours < only_hours.hours else only_hours
 
 
-def _split_by_days(since: datetime, until: datetime, now: datetime | None) -> PeriodSplit:
-    added, taken = [], []
+def _split_by_days(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
+    added, taken, future = [], [], []
     first, after = since.date(), until.date()
     if since.hour > _HALF_A_DAY:
         first += _DAY
         added.append((since, _midnight(first)))
     else:
         taken.append((_midnight(first), since))
-    # Nothing is counted in the future, so the current day is read whole.
-    if now and until >= now:
+    if until >= now:
         after += _DAY
+        future.append((until, _midnight(after)))
     elif until.hour > _HALF_A_DAY:
         after += _DAY
         taken.append((until, _midnight(after)))
     else:
         added.append((_midnight(after), until))
-    return PeriodSplit(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
+    intervals = (tuple(one for one in some if one[0] < one[1]) for some in (added, taken, future))
+    return PeriodSplit(first, after, *intervals)
 
 
 def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:

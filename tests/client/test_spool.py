@@ -290,4 +290,4 @@ def test_without_a_folder_the_client_keeps_handoffs_in_memory(
         client.send("a", "b", number)
     assert len(server.wait_for(20)) == 20
     assert len(caplog.records) == 1
-    assert "nothing outlasts the process" in caplog.text
+    assert "unsent items are lost when the process ends" in caplog.text

@@ -130,6 +130,18 @@ def test_a_period_of_days_has_exactly_its_hours(tenant: Tenant, since: int, unti
     assert found.used == 72 + until - since
 
 
+@pytest.mark.parametrize("time_of_day", [1, 9, 15, 22])
+def test_hours_after_now_do_not_count(tenant: Tenant, monkeypatch: pytest.MonkeyPatch, time_of_day: int):
+    now = NOW.replace(hour=time_of_day)
+    monkeypatch.setattr(file_stats.timezone, "now", lambda: now)
+    counted(tenant, "a", 1, ago=timedelta(), now=now)
+    counted(tenant, "a", 10, ago=-HOUR, now=now)
+    counted(tenant, "a", 100, ago=timedelta(days=-1), now=now)
+    week = window_of({"period": "7d"}, now)
+    assert file_stats.overall(tenant, week.since, week.until).used == 1
+    assert sum(one.value.used for one in file_stats.over_time(tenant, week)) == 1
+
+
 def test_buckets_of_days_are_the_days(tenant: Tenant):
     month = window_then({"period": "30d"})
     for hours in range(0, 740, 5):

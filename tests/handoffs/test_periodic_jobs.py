@@ -207,4 +207,4 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
 def test_every_declared_job_exists() -> None:
     jobs = tasks.periodic_jobs()
     assert jobs[0] is tasks.sweep
-    assert len({job.__name__ for job in jobs}) == len(jobs) == 15
+    assert len({job.__name__ for job in jobs}) == len(jobs) == 16

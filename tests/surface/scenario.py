@@ -12,6 +12,7 @@ import orjson
 from django.apps import apps
 from django.conf import settings
 from django.test import Client, TestCase, override_settings
+from structlog.contextvars import clear_contextvars
 
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.celery import app as celery
@@ -107,6 +108,8 @@ def played(folder: Path) -> Iterator[Scenario]:
             admin.force_login(member(tenant, "admin", Role.ADMIN))
             scenario = Scenario(tenant, admin, receiver)
             listening = _Listening(scenario.logged)
+            # An earlier test may have left the id of its request.
+            clear_contextvars()
             level = ours.level
             ours.addHandler(listening)
             ours.setLevel(logging.DEBUG)

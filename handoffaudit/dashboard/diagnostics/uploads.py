@@ -380,7 +380,7 @@ def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID)
 def _reasons(who: TenantMembership, row: LogImport) -> list[tuple[str, int, str]]:
     """Return the reasons in the newest health lines of the log, the most frequent first.
 
-    Each has its number and the query of its lines.
+    Each reason has its number of lines, and the query that lists them.
     """
     query = LogQuery(source=row.source, kind=Kind.HEALTH.value)
     found = search.search_lines(who.tenant, query, limit=MOST_HEALTH).items

@@ -187,7 +187,7 @@ class Queue:
         return hashlib.sha256("~".join([*seen, *sorted(map(str, self.gone))]).encode()).hexdigest()[:16]
 
     def after(self, handoff: Handoff) -> Handoff | None:
-        """Return the next handoff down the list that nobody else has open; past the end, the first one."""
+        """Return the next handoff down the list that nobody else has open; after the last, the first."""
         listed = [row.handoff.pk for row in self.rows]
         start = listed.index(handoff.pk) + 1 if handoff.pk in listed else 0
         return first_free([*self.rows[start:], *self.rows[:start]], handoff.pk)
@@ -202,7 +202,7 @@ def read_queue(
 ) -> Queue:
     """Read one page of the queue; raise `FilterError` for parameters that cannot be read.
 
-    `shown` holds the ids of the handoffs that the page already shows, to find the ones that are gone.
+    `shown` holds the ids of the handoffs that the page already shows, to find shown handoffs that have left the queue.
     """
     queue_filters = QueueFilters.of(request)
     filters, found_by = search_filters(who, queue_filters)

@@ -176,7 +176,7 @@ class LogWriter:
         self._store(pieces, pool, note)
 
     def end(self) -> None:
-        # A clean-up may have taken this process for one that ended.
+        # A clean-up may have recorded this import as abandoned, although its process was still running.
         error = Case(When(error=ABANDONED_ERROR, then=Value("")), default=F("error"))
         LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now(), error=error)
         index.finish(self._row.pk)
@@ -322,7 +322,7 @@ def _is_after(order: Order, cursor: str) -> Q:
         value = clean(text, LONGEST_SOURCE) if column == "source" else int(text[:18])
     except ValueError:
         raise FilterError("cursor", cursor[:40], CURSOR_REMEDY) from None
-    # The first condition is a range of the index.
+    # The first condition lets the database read a range of the index.
     return Q((f"{column}__{side}e", value)) & (Q((f"{column}__{side}", value)) | after)
 
 

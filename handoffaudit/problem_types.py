@@ -51,7 +51,7 @@ _TYPES = (
         "Key needed",
         401,
         "The request has no key, or the key is revoked or expired.",
-        "Send Authorization: Bearer and a key. An administrator creates keys under Settings, Keys.",
+        "Send Authorization: Bearer and a key. An administrator creates keys under Settings, API keys.",
     ),
     ProblemType(
         "The key may not do this",
@@ -69,7 +69,7 @@ _TYPES = (
         "Another agent",
         403,
         "The document or a tool result names an agent that the key may not speak for. Nothing is stored.",
-        "Use a key of that agent. An administrator changes the agents of a key under Settings, Keys.",
+        "Use a key of that agent. An administrator changes the agents of a key under Settings, API keys.",
     ),
     ProblemType("Not found", 404, "Your tenant has nothing with this id.", "Check the id, and the tenant of the key."),
     ProblemType("No such schema", 404, "No format or result has that name.", "The detail lists the existing names."),

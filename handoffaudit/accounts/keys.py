@@ -63,7 +63,7 @@ class AgentLimit:
         return (
             f"{what} names the agent {agent!r}, but the key {self.key_name!r} may speak only for "
             f"{', '.join(self.patterns)}. Use a key of that agent, or correct the name; an administrator changes the "
-            "agents of a key under Settings, Keys."
+            "agents of a key under Settings, API keys."
         )
 
 

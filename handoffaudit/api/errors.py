@@ -211,7 +211,7 @@ def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpRe
     response = problem_response(
         401,
         "Key needed",
-        "Send a valid key: Authorization: Bearer ha_…. An administrator creates keys under Settings, Keys.",
+        "Send a valid key: Authorization: Bearer ha_…. An administrator creates keys under Settings, API keys.",
     )
     response["WWW-Authenticate"] = "Bearer"
     return response

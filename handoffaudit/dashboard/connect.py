@@ -251,7 +251,7 @@ def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse
         sample_tenants.load_progress(who.tenant).done
         and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
     ):
-        # The overview says that the sample is on its way, or shows only a part of its numbers.
+        # The overview says that the sample is loading, or shows only a part of its numbers.
         answer["HX-Refresh"] = "true"
     return answer
 

@@ -44,6 +44,9 @@ OVERLAP: Final = timedelta(minutes=2)
 
 MOST_VERDICTS: Final = 200
 
+# Verdicts with many claims have megabytes.
+_VERDICTS_AT_ONCE: Final = 20
+
 MOST_ROWS: Final = 2_000
 
 _LONGEST_RUN: Final = 60.0
@@ -236,7 +239,7 @@ def _load_flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
     found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
     for start in range(0, len(judged), MOST_VERDICTS):
         some = Verdict.objects.filter(pk__in=judged[start : start + MOST_VERDICTS])
-        for handoff, content in some.values_list("handoff_id", "content"):
+        for handoff, content in some.values_list("handoff_id", "content").iterator(chunk_size=_VERDICTS_AT_ONCE):
             found[handoff] = flaws_of(orjson.loads(content).get("issues") or ())
     return found
 

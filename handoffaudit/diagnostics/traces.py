@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
+import msgspec
 from django.db.models import QuerySet
 
 from handoffaudit.accounts.models import Tenant
@@ -20,7 +20,7 @@ from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.agents import SourceRole
 from handoffaudit.validation.layers import chain
 from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, notes_values, origins, shares, suspects
-from handoffaudit.validation.provenance import Attributed, Step, attribute, flaws_of, step_of, tainted
+from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of, tainted
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
@@ -38,15 +38,16 @@ _LOOPS: Final = frozenset(
 class Traced:
     """One handoff of a trace.
 
-    `number` counts from 1. `seconds` is the time since the arrival of the previous handoff of the trace, None for the
-    first. `loops` says that the chain returns to an earlier agent without progress. `long` says that the chain is
-    longer than recommended, `over` that it is longer than allowed without approval. `calls` counts the tool results
-    since the handoff before, where they were read.
+    `number` counts from 1. `flaws` are the findings, and `is_noted` means the same as in `Step`. `seconds` is the time
+    since the arrival of the previous handoff of the trace, None for the first. `loops` says that the chain returns to
+    an earlier agent without progress. `long` says that the chain is longer than recommended, `over` that it is longer
+    than allowed without approval. `calls` counts the tool results since the handoff before, where they were read.
     """
 
     number: int
     handoff: Handoff
-    issues: tuple[dict[str, Any], ...]
+    flaws: tuple[Flaw, ...]
+    is_noted: bool
     seconds: float | None
     loops: bool
     long: bool
@@ -93,8 +94,7 @@ def load_trace(tenant: Tenant, trace_id: str, most: int = MOST_HANDOFFS) -> Trac
     fitting = sum(size <= MOST_BYTES for size in sizes)
     rows = found[: min(most, max(fitting, MOST_HANDOFFS))]
     has_more = len(found) > len(rows)
-    verdicts = _load_verdicts(tenant, rows)
-    handoffs = tuple(_make_traced(sort_by_step(rows), verdicts))
+    handoffs = tuple(_make_traced(sort_by_step(rows), _load_findings(tenant, rows)))
     steps = _make_steps(handoffs)
     attributed = attribute(steps)
     return Trace(
@@ -136,26 +136,49 @@ def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
     return [row for _, _, row in sorted(placed, key=lambda one: one[:2])]
 
 
-def _load_verdicts(tenant: Tenant, rows: Iterable[Handoff]) -> dict[object, dict[str, Any]]:
+class _Issues(msgspec.Struct):
+    """The part of a verdict that a trace needs. The claims of a verdict can take many times its memory."""
+
+    issues: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """The findings of a verdict, and all its rule codes."""
+
+    flaws: tuple[Flaw, ...] = ()
+    is_noted: bool = False
+    codes: frozenset[str] = frozenset()
+
+
+_read_issues: Final = msgspec.json.Decoder(_Issues).decode
+
+
+def _load_findings(tenant: Tenant, rows: Iterable[Handoff]) -> dict[UUID, _Findings]:
+    """Return the findings by handoff. A few verdicts are read at a time, because all of them may be large."""
     wanted = [row.verdict for row in rows if row.verdict]
     found = Verdict.objects.filter(tenant=tenant, pk__in=wanted).values_list("handoff_id", "content")
-    return {handoff: orjson.loads(content) for handoff, content in found}
+    return {handoff: _make_findings(content) for handoff, content in found.iterator(chunk_size=_BODIES_AT_ONCE)}
 
 
-def _make_traced(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> Iterable[Traced]:
-    before = None
+def _make_findings(content: str) -> _Findings:
+    issues = _read_issues(content).issues or ()
+    return _Findings(flaws_of(issues), notes_values(issues), frozenset(str(issue.get("code")) for issue in issues))
+
+
+def _make_traced(rows: Sequence[Handoff], findings: Mapping[UUID, _Findings]) -> Iterable[Traced]:
+    before, nothing = None, _Findings()
     for number, row in enumerate(rows, 1):
-        verdict = verdicts.get(row.pk) or {}
-        issues = tuple(verdict.get("issues") or ())
-        codes = {issue.get("code") for issue in issues}
+        found = findings.get(row.pk, nothing)
         yield Traced(
             number=number,
             handoff=row,
-            issues=issues,
+            flaws=found.flaws,
+            is_noted=found.is_noted,
             seconds=None if before is None else (row.at - before.at).total_seconds(),
-            loops=not codes.isdisjoint(_LOOPS),
-            long=chain.OVER_RECOMMENDED.code in codes,
-            over=chain.NEEDS_APPROVAL.code in codes,
+            loops=not found.codes.isdisjoint(_LOOPS),
+            long=chain.OVER_RECOMMENDED.code in found.codes,
+            over=chain.NEEDS_APPROVAL.code in found.codes,
         )
         before = row
 
@@ -173,12 +196,11 @@ def _make_steps(handoffs: Sequence[Traced]) -> list[Step]:
 
 def _make_step(one: Traced, body: HandoffBody | None, roles: Mapping[str, SourceRole]) -> Step:
     row = one.handoff
-    flaws = flaws_of(one.issues)
     record = record_of(row, body) if body else None
     if record is None:
-        return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", "", flaws)
+        return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", "", one.flaws)
     role = roles.get(row.source_agent_id)
-    return step_of(str(row.pk), record, flaws, role, is_noted=notes_values(one.issues))
+    return step_of(str(row.pk), record, one.flaws, role, is_noted=one.is_noted)
 
 
 def draw_trace(

@@ -87,7 +87,7 @@ def test_the_worst_route_and_its_beginning_take_2_clicks(open_page: OpenPage, de
     page.goto(f"{default.pages}help/")
     hand = Hand(page)
     hand.click(menu(page, "Agents"))
-    hand.click(page.get_by_role("link", name=re.compile("^Since when")))
+    hand.click(page.get_by_role("link", name=re.compile("^Its blocked handoffs")))
     expect(page).to_have_url(re.compile("source=.+&target=.+&state=rejected.*&sort=oldest"))
     expect(page.locator("#rows tbody tr .col-time").first).to_be_in_viewport()
     assert (hand.keys, hand.clicks) == (0, 2)

@@ -191,7 +191,7 @@ def test_views_and_files_need_no_javascript(open_page: OpenPage, default: Sender
     expect(page.get_by_text("The view Plain is saved.")).to_be_visible()
     page.get_by_text("Export", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV for a table calculator").click()
+        page.get_by_role("link", name="CSV for a spreadsheet").click()
     assert re.fullmatch(r"default-handoffs-source-lister-\d{4}-\d\d-\d\d\.csv", download.value.suggested_filename)
     page.get_by_text("Edit view").click()
     page.get_by_role("button", name="Delete").click()

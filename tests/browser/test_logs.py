@@ -74,7 +74,7 @@ def test_without_javascript_a_log_is_sent_searched_and_opened(open_page, sender)
     if again.count():
         wait_read(sender.api, f"/logs/imports/{page.url.rstrip('/').rpartition('/')[2]}")
         again.click()
-    page.get_by_role("link", name="Its lines").click()
+    page.get_by_role("link", name="Show its lines").click()
     found = page.locator(".log-line")
     expect(found).to_have_count(1)
     found.locator("summary").click()

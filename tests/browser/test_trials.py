@@ -82,7 +82,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     expect(identity).to_be_focused()
     check(page, javascript=javascript)
     identity.fill("never_there")
-    page.get_by_label("Note for the history (may be left out)").fill("A first one.")
+    page.get_by_label("Note for the history (optional)").fill("A first one.")
     page.get_by_role("button", name="Start dry run").click()
 
     finished(page, javascript=javascript)
@@ -97,7 +97,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
 
     page.get_by_role("link", name="Back to editing").click()
     expect(identity).to_have_value("never_there")
-    expect(page.get_by_label("Note for the history (may be left out)")).to_have_value("A first one.")
+    expect(page.get_by_label("Note for the history (optional)")).to_have_value("A first one.")
     page.go_back()
     page.get_by_role("button", name="Save this draft").click()
     expect(page.get_by_text(f"Saved as version {before + 2}.")).to_be_visible()

@@ -37,7 +37,7 @@ def live_of(page: str) -> str:
 
 def test_an_empty_overview_leads_to_every_way(sign_in: SignIn, admin: Person) -> None:
     page = sign_in(admin).get("/t/acme/")
-    assert "No handoffs have come yet" in page.text
+    assert "No handoffs yet" in page.text
     assert links(page, ".button-list a") == [f"{CONNECT}?with={name}" for name in NAMES]
     assert "Waiting for the next handoff" in text_of(page)
     assert 'action="/t/acme/sample/"' in page.text
@@ -46,7 +46,7 @@ def test_an_empty_overview_leads_to_every_way(sign_in: SignIn, admin: Person) ->
 def test_an_empty_sample_is_on_its_way_and_leads_to_no_way(sign_in: SignIn, admin: Person, tenant: Tenant) -> None:
     Tenant.objects.filter(pk=tenant.pk).update(is_sample=True)
     page = sign_in(admin).get("/t/acme/")
-    assert "The sample is on its way" in page.text
+    assert "The sample is loading" in page.text
     assert not select(page, "#arrived, .button-list")
 
 

@@ -185,7 +185,7 @@ def test_a_file_of_a_period_that_cannot_be_read_says_why(client_of_viewer: Clien
 def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
     client_of_viewer: Client, admin: Person, tenant: Tenant, submit: Submit
 ) -> None:
-    assert "Nobody decided anything" in client_of_viewer.get(f"{BASE}noise/").text
+    assert "No decisions in this period" in client_of_viewer.get(f"{BASE}noise/").text
     row = TypePolicy("memo")
     kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     approved(tenant, submit, 3, "the desk goes back on purpose", handoff_type="memo")

@@ -164,7 +164,7 @@ def test_the_policy_is_set_by_an_administrator(tenant: Tenant, admin: Person, vi
     stored(tenant, report("{", response_text=BLOCK))
     stored(tenant, report(None))
     stored(tenant, report(GOOD))
-    assert "Let only the file count" not in shown(signed_in(viewer))
+    assert "Require handoff file</button>" not in shown(signed_in(viewer))
     client = signed_in(admin)
     page = shown(client)
     assert "1 had neither file nor text; with this policy 2 fail." in text_of(page)

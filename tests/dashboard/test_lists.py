@@ -46,15 +46,22 @@ def test_the_gravest_reason_stands_first_and_of_like_ones_what_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "target"),
-    [("handoffs", "results"), ("groups", "results"), ("traces", "results"), ("diagnostics/logs", "lines")],
+    ("page", "target", "name"),
+    [
+        ("handoffs", "results", "source"),
+        ("groups", "results", "agent"),
+        ("traces", "results", "agent"),
+        ("diagnostics/logs", "lines", "agent"),
+        ("diagnostics/files", "results", "agent"),
+    ],
 )
 def test_the_fold_of_filters_follows_a_filter_that_is_set_or_removed(
-    tenant: Tenant, as_viewer: Client, page: str, target: str
+    tenant: Tenant, as_viewer: Client, page: str, target: str, name: str
 ) -> None:
     take(tenant, gate(moment()))
-    for query, name in (("source=planner&agent=planner", "Filters in force"), ("source=&agent=", "Filters")):
-        whole = as_viewer.get(f"/t/acme/{page}/?{query}", follow=True)
-        part = as_viewer.get(f"/t/acme/{page}/?{query}", headers={"HX-Request": "true", "HX-Target": target})
-        assert text_of(whole, "summary#filters-name") == name
-        assert text_of(part, "[hx-swap-oob]#filters-name") == name
+    for value, expected in (("planner", "Filters in force"), ("", "Filters")):
+        address = f"/t/acme/{page}/?{name}={value}"
+        whole = as_viewer.get(address, follow=True)
+        part = as_viewer.get(address, headers={"HX-Request": "true", "HX-Target": target})
+        assert text_of(whole, "summary#filters-name") == expected
+        assert text_of(part, "[hx-swap-oob]#filters-name") == expected

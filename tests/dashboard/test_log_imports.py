@@ -214,9 +214,9 @@ def test_a_packed_log_that_becomes_far_larger_is_refused(sign_in: SignIn, review
 def test_where_no_worker_reads_it_the_page_says_so(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
     taken = take(tenant, gate(moment()), read=False)
     client = sign_in(viewer)
-    assert "Is one running?" not in client.get(f"{ADDRESS}{taken.pk}/").text
+    assert "Check that a worker is running." not in client.get(f"{ADDRESS}{taken.pk}/").text
     LogImport.objects.update(received_at=timezone.now() - 2 * uploads.LATE)
-    assert "Is one running?" in client.get(f"{ADDRESS}{taken.pk}/").text
+    assert "Check that a worker is running." in client.get(f"{ADDRESS}{taken.pk}/").text
 
 
 def test_imports_are_listed_newest_first_in_pages(sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch) -> None:

@@ -241,7 +241,7 @@ def test_nothing_found_says_what_to_do_next(sign_in: SignIn, viewer: Person, log
 
 def test_a_log_that_is_not_read_yet_is_not_taken_for_none(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
     take(tenant, health(moment()), read=False)
-    assert "No line has been read yet" in sign_in(viewer).get(ADDRESS).text
+    assert "No log lines yet" in sign_in(viewer).get(ADDRESS).text
 
 
 def test_lines_of_another_tenant_are_never_shown(

@@ -1,11 +1,15 @@
 """Tests of one whole trace: its order, its findings, and where each finding was introduced."""
 
+import tracemalloc
+
+import orjson
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.traces import load_trace
+from handoffaudit.handoffs.models import Verdict
 from tests.diagnostics.trace_support import handed, made_up
 from tests.handoffs.support import circular, judged, submit
 
@@ -52,11 +56,25 @@ def test_chains_that_come_back_are_marked(tenant: Tenant) -> None:
     assert [(one.loops, one.over) for one in trace.handoffs] == [(True, False)]
 
 
+def test_the_claims_of_verdicts_take_no_memory(tenant: Tenant) -> None:
+    for _ in range(4):
+        judged(tenant, circular(), trace_id="t")
+    # As objects, the claims of one verdict take 4 MB.
+    content = orjson.dumps({"issues": [], "claims": [{"claim_text": f"{at}"} for at in range(15_000)]}).decode()
+    Verdict.objects.update(content=content)
+    tracemalloc.start()
+    try:
+        assert load_trace(tenant, "t") is not None
+        assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
 def test_what_cannot_be_read_or_is_not_judged_is_there_without_findings(tenant: Tenant) -> None:
     submit(tenant, circular(), trace_id="t")
     trace = load_trace(tenant, "t")
     assert trace is not None
-    assert [(one.handoff.state, one.issues) for one in trace.handoffs] == [("received", ())]
+    assert [(one.handoff.state, one.flaws) for one in trace.handoffs] == [("received", ())]
     assert trace.first is None
 
 

@@ -287,9 +287,9 @@ def test_errors_and_workers_that_do_not_come_are_told(
     submit()
     trial = start(as_admin, "schemas", SCHEMA)
     address = f"/t/acme/trials/{trial.pk}/"
-    assert "No worker has begun yet" not in as_admin.get(address).text
+    assert "No worker has started yet" not in as_admin.get(address).text
     Trial.objects.update(started_at=timezone.now() - timedelta(seconds=20))
-    assert "No worker has begun yet" in as_admin.get(address).text
+    assert "No worker has started yet" in as_admin.get(address).text
     Trial.objects.update(finished_at=timezone.now(), error="The dry run failed. The worker's log says why.")
     page = as_admin.get(address).text
     assert "The dry run failed." in page

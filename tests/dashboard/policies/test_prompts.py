@@ -106,7 +106,7 @@ def test_a_prompt_is_added(as_admin: Client, tenant: Tenant, scope: str, name: s
     assert prompts.current(tenant).rows == (kept,)
     page = as_admin.get(PAGE).text
     told = {"type": "For type deal_data", "workflow": "For workflow desk-*", "all": "For all handoffs"}[scope]
-    for text in (told, TEXT, "Version 1, saved by admin", "asked of all others"):
+    for text in (told, TEXT, "Version 1, saved by admin", "used for all other handoffs"):
         assert text in page
     again = as_admin.post(f"{PAGE}save/", sent | {"base_version": 1})
     assert again.status_code == 400

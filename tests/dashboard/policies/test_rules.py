@@ -294,7 +294,7 @@ def test_rules_and_sets_are_renamed_and_deleted(as_admin: Client, tenant: Tenant
     assert rules.current(tenant).rows[0].name == "All deals"
     as_admin.post(f"{PAGE}delete/", edited(base_version=2))
     assert rules.current(tenant).rows[0].rules == []
-    assert "it demands nothing" in as_admin.get(PAGE).text
+    assert "this set checks nothing" in as_admin.get(PAGE).text
     assert as_admin.post(f"{PAGE}delete/", data | {"base_version": 2}).status_code == 409
     as_admin.post(f"{PAGE}delete/", data | {"base_version": 3})
     assert rules.current(tenant).rows == ()

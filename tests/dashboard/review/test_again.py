@@ -358,7 +358,7 @@ def test_opened_by_its_address_one_stands_below_the_same_tabs_as_the_queue(
     client = sign_in(reviewer)
     for address in ("/t/acme/review/", f"/t/acme/review/{held.pk}/"):
         page = client.get(address).text
-        assert "Review opens for you with" in page
+        assert "Your default view of Review" in page
         assert "/t/acme/review/export/" in page
         assert page.count('class="views-tabs"') == 1
 

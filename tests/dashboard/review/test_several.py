@@ -251,7 +251,7 @@ def test_where_two_people_are_needed_several_are_proposed(
 def test_an_empty_choice_is_told(sign_in: SignIn, reviewer: Person, held: Handoff, sent: dict[str, Any]) -> None:
     page = sign_in(reviewer).post("/t/acme/review/several/", sent | {"decision": "approve"})
     assert page.status_code == 400
-    assert "None is chosen" in page.text
+    assert "No handoffs selected" in page.text
 
 
 def test_too_many_selected_are_told_and_none_is_decided(

@@ -14,7 +14,7 @@ from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.diagnostics.logs import index, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
-from tests.pages import links, text_of, texts
+from tests.pages import attributes, links, text_of, texts
 
 SignIn = Callable[[Person], Client]
 ADDRESS = "/t/acme/diagnostics/logs/import/"
@@ -57,6 +57,13 @@ def test_several_are_kept_apart_by_their_names_and_where_they_are_from(sign_in: 
         ("ci-3/agents.log", 5, len(LOG)),
         ("ci-3/gate.log", 5, len(LOG)),
     ]
+
+
+def test_the_page_of_a_refused_upload_asks_the_list_for_progress(sign_in: SignIn, reviewer: Person) -> None:
+    client = sign_in(reviewer)
+    send(client, file(LOG))
+    LogImport.objects.update(finished_at=None)
+    assert attributes(send(client), "#imports", "hx-get") in ([ADDRESS], [f"{ADDRESS}?"])
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ MEANING = {
 
 
 SEAMS = {
-    Grade.IN_PROCESS: "in the sender's process, by a client or plug-in",
-    Grade.OUTSIDE: "outside the sender's process, by a proxy or collector",
+    Grade.IN_PROCESS: "a client or plug-in in the sender's process captures them",
+    Grade.OUTSIDE: "a proxy or collector, which the sender does not control, captures them",
 }
 
 

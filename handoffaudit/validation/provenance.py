@@ -173,18 +173,18 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
     ]
 
 
-def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
+def tainted(steps: Sequence[Step], attributed: Sequence[Attributed]) -> dict[int, tuple[str, ...]]:
     """Return the steps that inherited wrong values from earlier steps, each with these values.
 
     The values are spelled as they were first found, in the order of the findings. Values from outside are excluded.
     """
     found: dict[int, dict[str, None]] = {}
-    # Many findings of a long trace have the same value with the same carriers.
+    # Many findings of a long trace have the same value with the same carriers, which `attribute` makes only once.
     seen: set[tuple[str, int]] = set()
     for one in attributed:
-        value = one.flaw.value
-        if value and not one.from_outside and (value, one.origin) not in seen:
-            seen.add((value, one.origin))
+        value, carriers = one.flaw.value, id(one.carriers)
+        if value and not one.from_outside and (value, carriers) not in seen:
+            seen.add((value, carriers))
             for at in one.carriers:
                 found.setdefault(at, {})[value] = None
     return {at: tuple(found[at]) for at in sorted(found) if at < len(steps)}

@@ -140,6 +140,12 @@ def test_equal_findings_of_a_trace_share_their_carriers(value):
     assert len({id(one.carriers) for one in found}) == 1
 
 
+def test_a_value_without_words_taints_the_steps_of_all_its_findings():
+    one, other = wrong("—"), wrong("—", path="data.title")
+    steps = [step("", one, other), step("", one), step("", other)]
+    assert tainted(steps, attribute(steps)) == {1: ("—",), 2: ("—",)}
+
+
 def test_no_steps_have_no_findings():
     assert attribute([]) == []
     assert tainted([], []) == {}

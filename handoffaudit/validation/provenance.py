@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from handoffaudit.validation.agents import SourceRole, guess_role
@@ -167,25 +167,26 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
     # Equal findings share their steps. A trace can have 100,000 findings, each with 1,000 steps.
     alike = {likeness: (places[0], tuple(places[1:])) for likeness, places in places_of.items()}
     return [
-        values.attributed(at, flaw) or _by_likeness(steps, at, flaw, *alike[_likeness(flaw)])
+        values.attributed(at, flaw) or _by_likeness(steps, at, values.limit(flaw), *alike[_likeness(flaw)])
         for at, step in enumerate(steps)
         for flaw in step.flaws
     ]
 
 
-def tainted(steps: Sequence[Step], attributed: Sequence[Attributed]) -> dict[int, tuple[str, ...]]:
+def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
     """Return the steps that inherited wrong values from earlier steps, each with these values.
 
     The values are spelled as they were first found, in the order of the findings. Values from outside are excluded.
     """
     found: dict[int, dict[str, None]] = {}
-    # Many findings of a long trace have the same value with the same carriers, which `attribute` makes only once.
+    # Many findings of a long trace have the same value with the same carriers.
     seen: set[tuple[str, int]] = set()
     for one in attributed:
-        value, carriers = one.flaw.value, id(one.carriers)
-        if value and not one.from_outside and (value, carriers) not in seen:
-            seen.add((value, carriers))
-            for at in one.carriers:
+        value = one.flaw.value
+        if value and not one.from_outside and (value, one.origin) not in seen:
+            seen.add((value, one.origin))
+            # No step is known to contain a value that has nothing to search for.
+            for at in one.carriers if forms_of(value) else ():
                 found.setdefault(at, {})[value] = None
     return {at: tuple(found[at]) for at in sorted(found) if at < len(steps)}
 
@@ -247,6 +248,10 @@ class _Values:
             from_outside=from_outside,
             carriers=self._carriers_of(forms, origin),
         )
+
+    def limit(self, flaw: Flaw) -> Flaw:
+        """Return the finding, without its value if the value is beyond `MOST_VALUES`."""
+        return flaw if not flaw.value or flaw.value in self._forms else replace(flaw, value="")
 
     def _carriers_of(self, forms: frozenset[Form], origin: int) -> tuple[int, ...]:
         if (forms, origin) not in self._later:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handoffaudit.validation import provenance
 from handoffaudit.validation.provenance import Flaw, Step, attribute, tainted
 from tests.elapsed import grows_linearly
 from tests.scale import examples
@@ -140,10 +141,21 @@ def test_equal_findings_of_a_trace_share_their_carriers(value):
     assert len({id(one.carriers) for one in found}) == 1
 
 
-def test_a_value_without_words_taints_the_steps_of_all_its_findings():
-    one, other = wrong("—"), wrong("—", path="data.title")
-    steps = [step("", one, other), step("", one), step("", other)]
-    assert tainted(steps, attribute(steps)) == {1: ("—",), 2: ("—",)}
+def test_values_beyond_the_limit_are_no_values_of_other_steps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(provenance, "MOST_VALUES", 1)
+    steps = [step(f"It costs {value} EUR.", wrong(value)) for value in ("998", "999", "1000")]
+    found = attribute(steps)
+    assert [(one.flaw.value, one.origin, one.carriers) for one in found] == [
+        ("998", 0, ()),
+        ("", 0, (1, 2)),
+        ("", 0, (1, 2)),
+    ]
+    assert tainted(steps, found) == {}
+
+
+def test_a_value_without_anything_to_search_for_taints_no_other_step():
+    steps = [step("“§§” it is.", wrong("§§")), step("“¶¶” it is.", wrong("¶¶"))]
+    assert tainted(steps, attribute(steps)) == {}
 
 
 def test_no_steps_have_no_findings():

@@ -65,3 +65,8 @@ def test_the_fold_of_filters_follows_a_filter_that_is_set_or_removed(
         part = as_viewer.get(address, headers={"HX-Request": "true", "HX-Target": target})
         assert text_of(whole, "summary#filters-name") == expected
         assert text_of(part, "[hx-swap-oob]#filters-name") == expected
+        # To restore its history, htmx requests the whole page.
+        restored = as_viewer.get(
+            address, headers={"HX-Request": "true", "HX-History-Restore-Request": "true"}, follow=True
+        )
+        assert restored.content.count(b'id="filters-name"') == 1

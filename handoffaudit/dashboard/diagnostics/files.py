@@ -208,6 +208,7 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "reports": page.items,
         "form": SimpleLazyObject(lambda: _form(request.GET, filters)),
         "active_filters": list(filters.active()),
+        "fresh": is_htmx(request),
         "newest": f"{address}?{query}" if cursor else "",
         "next": f"{address}?{query}&cursor={page.next}".replace("?&", "?") if page.next else "",
         "server": request.build_absolute_uri("/").rstrip("/"),

@@ -40,8 +40,10 @@ _MOST_VALUES: Final = 2_000
 # A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
-# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
+# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row. A
+# text of fewer than three words must be a name.
 _MOST_WORDS: Final = 5
+_FEWEST_WORDS: Final = 3
 _WORD: Final = re.compile("[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*")
 _LONGEST_LABEL: Final = 60
 # Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
@@ -195,8 +197,11 @@ class _Echo:
 
     def _add(self, text: str) -> None:
         self.words.update(plain_words(text))
-        words = [fold_case(word) for word in _WORD.findall(text)]
-        if words and len(text) > 1 and not NOT_NAMES.issuperset(words):
+        found = _WORD.findall(text)
+        words = [fold_case(word) for word in found]
+        # One or two plain words, such as those of a search, are in most sound results, and quotations need them.
+        is_long = len(words) >= _FEWEST_WORDS or all(word[:1].isupper() for word in found)
+        if is_long and len(text) > 1 and not NOT_NAMES.issuperset(words):
             self.runs.update(_runs_of(words, min(len(words), _MOST_WORDS)))
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             match value.kind:

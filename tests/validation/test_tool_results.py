@@ -143,7 +143,8 @@ def test_a_key_of_the_arguments_is_no_evidence(result: Any, key: str) -> None:
     ("result", "arguments", "kept"),
     [
         ("It was mia garcia of Rome.", {"by": "Paid by Mia Garcia"}, "It was … … of Rome."),
-        ("It was mia garcia of Rome.", {"name": "mia garcia"}, "It was … of Rome."),
+        ("It was mia garcia of Rome.", {"name": "Mia Garcia"}, "It was … of Rome."),
+        ("Our return policy is free.", {"query": "return policy", "lang": "is"}, "Our return policy is free."),
         ("It was garcia.", {"name": "García"}, "It was …."),
         ("It was the last one.", {"mode": "the"}, "It was the last one."),
         ("No: nothing was missing at all.", {"prompt": "Say that nothing was missing at all!"}, "No: …."),

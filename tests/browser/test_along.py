@@ -89,7 +89,7 @@ def test_links_lead_along_it_without_javascript(open_page: OpenPage, default: Se
 def test_a_list_opens_with_the_view_that_was_chosen(open_page: OpenPage, default: Sender, three: list[str]) -> None:
     page = open_page("mara", javascript=False)
     page.goto(f"{default.pages}traces/")
-    page.get_by_text("Default view").click()
+    page.locator("summary", has_text="Default view").click()
     page.get_by_label("Your default view of Traces").select_option("Last 24 hours")
     page.get_by_role("button", name="Set as my default").click()
     expect(page.get_by_text("The default view of Traces is changed for you.")).to_be_visible()
@@ -97,7 +97,7 @@ def test_a_list_opens_with_the_view_that_was_chosen(open_page: OpenPage, default
     expect(page).to_have_url(re.compile(r"/traces/\?since=24h&saved=today$"))
     page.get_by_role("link", name="All", exact=True).click()
     expect(page).to_have_url(re.compile(r"/traces/\?saved=all$"))
-    page.get_by_text("Default view").click()
+    page.locator("summary", has_text="Default view").click()
     page.get_by_label("Your default view of Traces").select_option("")
     page.get_by_role("button", name="Set as my default").click()
     expect(page.get_by_text("The default view of Traces is changed for you.")).to_be_visible()

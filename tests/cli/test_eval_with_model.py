@@ -278,7 +278,7 @@ def test_what_it_costs_is_agreed_to_first(tmp_path: Path, server: MessagesServer
     path = written(tmp_path / "one.jsonl", *SOUND)
     done = run(server, tmp_path, path)
     assert (done.returncode, done.stdout, server.requests) == (2, "", [])
-    assert "Say so with --yes" in done.stderr
+    assert "Confirm with --yes" in done.stderr
 
 
 @pytest.mark.parametrize(("typed", "asked", "code"), [("y", 6, 0), ("n", 0, 1)])

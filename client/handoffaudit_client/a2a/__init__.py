@@ -10,10 +10,7 @@
     handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
     app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-a2a.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-a2a.md` names its settings and limits.
 """
 
 from __future__ import annotations

@@ -11,10 +11,7 @@
     report = Task(description="Write a report.", expected_output="A report.", agent=writer, context=[find])
     print(Crew(agents=[researcher, writer], tasks=[find, report]).kickoff())
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-crewai.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-crewai.md` names its settings and limits.
 """
 
 from __future__ import annotations

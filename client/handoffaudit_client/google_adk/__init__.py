@@ -10,10 +10,7 @@
     app = App(name="orders", root_agent=researcher, plugins=[HandoffPlugin()])
     runner = InMemoryRunner(app=app)
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-google-adk.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-google-adk.md` names its settings and limits.
 """
 
 from __future__ import annotations

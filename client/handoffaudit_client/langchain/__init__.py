@@ -12,10 +12,7 @@
     config = {"configurable": {"thread_id": "order-17"}, "callbacks": [HandoffCallback()]}
     swarm.invoke({"messages": [{"role": "user", "content": "Who can deliver 40 chairs?"}]}, config)
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-langgraph.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-langgraph.md` names its settings and limits.
 """
 
 from __future__ import annotations

@@ -9,10 +9,7 @@
     writer.handoffs.append(gated(researcher))
     Runner.run_sync(researcher, "Who can deliver 40 chairs within a week?")
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-openai-agents.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-openai-agents.md` names its settings and limits.
 """
 
 from __future__ import annotations

@@ -12,10 +12,7 @@
 
     print(researcher.run_sync("Who can deliver 40 chairs?").output)
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-pydantic-ai.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-pydantic-ai.md` names its settings and limits.
 """
 
 from __future__ import annotations

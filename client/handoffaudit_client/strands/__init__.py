@@ -9,10 +9,7 @@
     writer = Agent(name="writer", model=model, hooks=[hooks])
     swarm = Swarm([researcher, writer], entry_point=researcher)
 
-The address and the key come from HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY, unless a `Client` is given.
-
-What is captured, and what the gate can and cannot do, is on the page `docs/connect-strands.md`.
-Importing this package loads no framework before one of its names is used.
+`docs/connect-strands.md` names its settings and limits.
 """
 
 from __future__ import annotations

@@ -68,6 +68,17 @@ def test_the_period_before_is_that_of_the_compliance_report(
     assert change == client.get("/t/acme/diagnostics/compliance/?period=24h").context["change"]
 
 
+def test_a_figure_keeps_its_height_when_its_number_becomes_that_of_before(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    submit()
+    HourlyTotal.objects.create(tenant=tenant, hour=timezone.now() - timedelta(hours=30), state="accepted", number=1)
+    page = sign_in(viewer).get("/t/acme/").text
+    notes = [texts(figure, ".figure-note") for figure in select(page, "#figures .figure:not(.figure--main)")]
+    assert ["as before"] in notes
+    assert all(len(note) == 1 for note in notes)
+
+
 def test_what_waits_for_a_worker_is_counted_whenever_it_came(
     sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit
 ) -> None:

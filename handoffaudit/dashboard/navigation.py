@@ -24,7 +24,7 @@ from handoffaudit.dashboard import access
 from handoffaudit.dashboard.access import TenantMembership, require_role, target_of
 from handoffaudit.dashboard.review.queue import MOST_WAITING
 from handoffaudit.env import usual_data_folder
-from handoffaudit.filter_fields import is_number
+from handoffaudit.filter_fields import is_number, quote_blanks
 from handoffaudit.handoffs.review.queue import count_pressing
 
 COOKIE = "theme"
@@ -315,7 +315,7 @@ def build_trace_url(slug: str, trace_id: str) -> str:
     Browsers resolve `.` and `..` between slashes, and no path contains a line break.
     """
     if not _DOTS.isdisjoint(trace_id.split("/")) or "\n" in trace_id:
-        return f"{reverse('dashboard:handoffs', args=[slug])}?{urlencode({'trace': trace_id})}"
+        return f"{reverse('dashboard:handoffs', args=[slug])}?{urlencode({'trace': quote_blanks(trace_id)})}"
     return reverse("dashboard:trace", args=[slug, trace_id])
 
 

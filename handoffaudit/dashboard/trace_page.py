@@ -46,7 +46,7 @@ from handoffaudit.diagnostics.traces import (
 )
 from handoffaudit.drawing.lanes import Moment, draw_time_axis, needs_fold
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import queries, tool_results
 from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import ToolResult
@@ -60,7 +60,7 @@ def search_of(tenant: Tenant, trace_id: str) -> str:
     """Return the address of all log lines of the trace; empty if the tenant has sent no logs."""
     if not store.list_imports(tenant, limit=1)[0]:
         return ""
-    return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"
+    return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': quote_blanks(trace_id)})}"
 
 
 def log_lines(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:

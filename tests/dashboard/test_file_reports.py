@@ -48,6 +48,13 @@ def test_with_no_report_it_says_how_to_send_the_first(viewer: Person) -> None:
     assert 'handoffaudit watch runs/1 --expect "{phase}/{agent}/handoff.json"' in text_of(page)
 
 
+def test_a_name_with_blanks_at_its_ends_leads_to_its_reports(tenant: Tenant, viewer: Person) -> None:
+    one = stored(tenant, report(GOOD, agent=" writer "))
+    client = signed_in(viewer)
+    (address,) = [link for link in links(shown(client, f"{one.pk}/")) if "?agent=" in link]
+    assert f"{ADDRESS}{one.pk}/" in client.get(address).text
+
+
 def test_the_list_tells_what_became_of_each(tenant: Tenant, viewer: Person) -> None:
     used = stored(tenant, report(GOOD, agent="writer"))
     missing = stored(tenant, report(None, agent="coder", elsewhere=["run-17/handoff.json"]))

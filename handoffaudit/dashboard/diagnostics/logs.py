@@ -237,10 +237,10 @@ def _json(value: object) -> str:
 def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
     handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
     if isinstance(line, TraceLine):
-        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': clean(line.trace_id)})}")
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': quote_blanks(clean(line.trace_id))})}")
     if isinstance(line, HealthLine):
         if line.run_id:
-            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': clean(line.run_id)})}")
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': quote_blanks(clean(line.run_id))})}")
         around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
         yield Link(
             f"Handoffs of {readable(line.agent)} around this time",

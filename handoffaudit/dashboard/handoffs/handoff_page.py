@@ -30,7 +30,7 @@ from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import approvals, judge, queries
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.lineage import find_accepted
@@ -152,10 +152,12 @@ def _searches(handoff: Handoff) -> Iterator[Link]:
     """Yield links to the same lines in the log search."""
     address = reverse("dashboard:logs", args=[handoff.tenant.slug])
     if handoff.trace_id:
-        yield Link("All of its trace", f"{address}?{urlencode({'trace': handoff.trace_id})}")
+        yield Link("All of its trace", f"{address}?{urlencode({'trace': quote_blanks(handoff.trace_id)})}")
     around = {"since": utc_text(_at(handoff) - AROUND), "until": utc_text(_at(handoff) + AROUND)}
     for agent in dict.fromkeys(_agents(handoff)):
-        yield Link(f"{readable(agent)} around its time", f"{address}?{urlencode({'agent': agent} | around)}")
+        yield Link(
+            f"{readable(agent)} around its time", f"{address}?{urlencode({'agent': quote_blanks(agent)} | around)}"
+        )
 
 
 log_urls = [path("handoffs/<uuid:pk>/logs/", handoff_logs, name="handoff_logs")]

@@ -369,7 +369,7 @@ def test_what_could_not_be_read_offers_no_approval_and_no_repair(
         page = client.get(address)
         box = only(page, "form#decide")
         assert attributes(box, "[name=decision]", "value") == ["decline", "resend", "handled"]
-        assert "can’t be read" in text_of(box)
+        assert "Ask for a resend declines it" in text_of(box)
         assert "Repair…" not in page.text
     for handoff, (decision, told) in zip(
         handoffs,

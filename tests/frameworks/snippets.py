@@ -12,10 +12,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def snippet_of(module: ModuleType) -> str:
-    """Return the indented lines of a module's documentation, which are a program. Raises `ValueError` without them."""
-    text = module.__doc__ or ""
-    begin = text.index("\n    ")
-    return textwrap.dedent(text[begin : text.index("\n\nThe address", begin)])
+    """Return the first indented lines of a module's documentation, a program. Raises `ValueError` without them."""
+    found = re.search(r"(?:^ {4}.*\n|^\n(?= {4}))+", module.__doc__ or "", re.MULTILINE)
+    if found is None:
+        raise ValueError(f"The documentation of {module.__name__} has no indented lines.")
+    return textwrap.dedent(found[0])
 
 
 def blocks(page: str) -> Iterator[str]:

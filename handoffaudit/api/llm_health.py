@@ -76,7 +76,7 @@ class BreakerOut(Answer):
 
 class ChecksWaitingOut(Answer):
     first_checks: int = Field(description="Handoffs that wait for their first LLM check.")
-    rechecks: int = Field(description="Handoffs accepted unverified that still have to be checked.")
+    rechecks: int = Field(description="Unverified handoffs (accepted, approved or held) that are queued for a recheck.")
     oldest_since: Moment | None = Field(description="Since when the oldest handoff has been waiting.")
     unverified: int = Field(
         description="Handoffs accepted or approved in the period without the LLM check; counted up to 10,000."

@@ -181,7 +181,7 @@ class MuteIn(Schema):
         examples=["fifth"],
     )
     note: str = Field(
-        description="Reason, shown to those who open the group later.", examples=["Known; fixed on Monday."]
+        description="Reason, shown to people who open the group later.", examples=["Known; fixed on Monday."]
     )
 
 

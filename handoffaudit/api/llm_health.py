@@ -78,8 +78,10 @@ class ChecksWaitingOut(Answer):
     first_checks: int = Field(description="Handoffs that wait for their first LLM check.")
     rechecks: int = Field(description="Handoffs accepted unverified that still have to be checked.")
     oldest_since: Moment | None = Field(description="Since when the oldest handoff has been waiting.")
-    unverified: int = Field(description="Handoffs accepted in the period without the LLM check; counted up to 10,000.")
-    flagged: int = Field(description="Handoffs accepted in the period that the LLM would have rejected.")
+    unverified: int = Field(
+        description="Handoffs accepted or approved in the period without the LLM check; counted up to 10,000."
+    )
+    flagged: int = Field(description="Handoffs accepted or approved in the period that the LLM would have rejected.")
 
 
 class BudgetOut(Answer):

@@ -77,7 +77,8 @@ class BreakerOut(Answer):
 class ChecksWaitingOut(Answer):
     first_checks: int = Field(description="Handoffs that wait for their first LLM check; counted up to 10,000.")
     rechecks: int = Field(
-        description="Handoffs accepted unverified that still have to be checked; counted up to 10,000."
+        description="Unverified handoffs (accepted, approved or held) that are queued for a recheck; counted up to "
+        "10,000."
     )
     oldest_since: Moment | None = Field(
         description="Since when the oldest handoff has been waiting; null if none waits."

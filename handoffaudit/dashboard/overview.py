@@ -327,7 +327,7 @@ _PARTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewsLine:
-    """One line of the news: an icon with its meaning, the text around a name, and the link to what changed."""
+    """One line of the news: an icon with its meaning, a name with the text after it, and the link to what changed."""
 
     icon: str
     kind: str
@@ -373,7 +373,7 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             "agents",
             "Route",
             f"{cut(source, _LONGEST)} → {cut(target, _LONGEST)}",
-            f"first used in {DAYS_OF_ROUTES} days, {pluralize(number, 'handoff')}",
+            f"used for the first time in {DAYS_OF_ROUTES} days, {pluralize(number, 'handoff')}",
             link(source=source, target=target),
         )
         for (source, target), number in news.routes

@@ -129,7 +129,7 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCounts:
-    """Return the outcomes of all handoffs received in that time."""
+    """Return the outcomes of all handoffs whose time (`Handoff.at`) is in that period."""
     rows = HOURLY_TOTALS.read(tenant, since, until, code="").order_by()
     return _sum_judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", OutcomeCounts())
 

@@ -30,7 +30,7 @@ class AlertKind(StrEnum):
 
     `would_have_rejected`: the LLM would have rejected handoffs that were accepted or approved while the LLM was
     unavailable. `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`:
-    deliveries to a webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
+    deliveries to a webhook were given up. The other kinds come from alert rules (`diagnostics.alert_rules`).
     """
 
     WOULD_HAVE_REJECTED = "would_have_rejected"
@@ -228,8 +228,9 @@ _ABOUT = {
     ),
     AlertKind.REJECTION_RATE: AlertText(
         _rejection_rate,
-        "The rejection rate is above the level of the alert rule. The reasons on the overview show whether one agent "
-        "or one rule is the cause. This alert closes by itself when the rate is below the warning level again.",
+        "The rejection rate has reached a level of the alert rule. The top findings and agents on the overview show "
+        "whether one rule code or one agent is the cause. This alert closes by itself when the rate is below the "
+        "warning level again.",
         "state=rejected&state=declined",
         "See the rejected and declined handoffs",
     ),

@@ -22,7 +22,7 @@ STAMP = ".made-from"
 class Prepared:
     """The result of the preparation.
 
-    `link` is the path of the one-time link for the first administrator, None if there is an administrator.
+    `link` is the path of the one-time link for the first administrator, None if an administrator can sign in.
     """
 
     link: str | None = None

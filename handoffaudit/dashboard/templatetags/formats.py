@@ -202,7 +202,7 @@ def latency(milliseconds: float | str | None) -> str:
 
 @register.filter
 def usd(amount: float) -> str:
-    """Format US dollars with two decimals, or with four where two would show zero."""
+    """Format US dollars with two decimals, or with four for less than a cent."""
     return f"{amount:,.4f}" if 0 < amount < 0.01 else f"{amount:,.2f}"
 
 

@@ -5,6 +5,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.settings import retention as settings_page
+from handoffaudit.diagnostics.models import Erasure
 from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
@@ -151,3 +152,11 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
     log = as_admin.get("/t/acme/settings/audit/").text
     assert "removed by retention" in log
     assert "removed: 101" in log
+
+
+def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:
+    for state, said in (("counting", "A worker counts"), ("counted", "counted already"), ("erasing", "erased already")):
+        Erasure.objects.update(state=state)
+        asked = {"value": "ada@example.com", "reason": "she asked"}
+        assert said in text_of(as_admin.post(f"{PAGE}erasures/request/", asked, follow=True))
+    assert Erasure.objects.count() == 1

@@ -187,8 +187,8 @@ def rotate(*, lost: bool) -> None:
 )
 @click.option("--handoff", metavar="ID", help="The handoff, with its other attempts.")
 @click.option("--trace", metavar="TRACE", help="All handoffs of this trace.")
-@click.option("--since", metavar="TIME", help="All handoffs received since: 24h, 7d, a date, or a date and time.")
-@click.option("--until", metavar="TIME", help="With --since: received before this time (exclusive). Default: now.")
+@click.option("--since", metavar="TIME", help="All handoffs since: 24h, 7d, a date, or a date and time.")
+@click.option("--until", metavar="TIME", help="With --since: before this time (exclusive). Default: now.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The new file.")
 @tenant_option
 @data_option

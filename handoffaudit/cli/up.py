@@ -1,4 +1,4 @@
-"""`handoffaudit up`: starts everything. Folder and address are checked before Django is loaded."""
+"""`handoffaudit up`: starts everything. Folder and address are checked before Django is set up."""
 
 import errno
 import fcntl

@@ -79,7 +79,7 @@ class AgentReport:
 
 
 def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
-    """Return the report of an agent for handoffs received in the window."""
+    """Return the report of an agent for the handoffs of the window."""
     seen = load_routes(tenant, window.since, window.until, name)
     found = _load_findings(tenant, name, window)
     findings = _sum(found)

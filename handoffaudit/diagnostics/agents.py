@@ -95,7 +95,7 @@ class AgentRoutes:
 
 
 def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> AgentRoutes:
-    """Return the routes of handoffs received from `since` on and before `until`, in whole hours.
+    """Return the routes of the handoffs from `since` on and before `until`, in whole hours.
 
     With `agent`, return only the routes from that agent and to that agent.
     """
@@ -266,7 +266,7 @@ class Agents:
 
 
 def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
-    """Return the agents of handoffs received from `since` on and before `until`."""
+    """Return the agents of the handoffs from `since` on and before `until`."""
     seen = load_routes(tenant, since, until)
     table = kinds.agents.current(tenant)
     declared = frozenset((row.source, target) for row in table.rows for target in row.targets)

@@ -176,7 +176,7 @@ def _list_due() -> "QuerySet[Erasure]":
 
 
 def _work(one: Erasure) -> None:
-    """Process the next batch of rows, or end the count or the erasure without any left. Cancel an expired erasure."""
+    """Process the next batch of rows. If no rows are left, end the count or the erasure. Cancel an expired erasure."""
     if one.state == ErasureState.COUNTED:
         with transaction.atomic():
             if _lock(one):

@@ -358,7 +358,10 @@ def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Han
 
 
 def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
-    """Return the first of the first three handoffs whose verdict still has the group's finding, with it, or None."""
+    """Return the first handoff whose verdict still has the group's finding, with this finding, or None.
+
+    Only the first `_EXAMPLES` handoffs are looked at.
+    """
     for handoff in handoffs[:_EXAMPLES]:
         if handoff.verdict is None:
             continue

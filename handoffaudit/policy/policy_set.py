@@ -161,8 +161,8 @@ def apply(
 ) -> list[PlannedKind]:
     """Save all kinds of a set that differ from the current policies, or none of them.
 
-    `base_versions` has the version that each kind was compared with. Raise `InvalidSet` for invalid values,
-    or if a kind that would change has no base version, and `StaleSet` if such a kind was saved since.
+    `base_versions` has the version that each kind was compared with. Raise `InvalidSet` for invalid values, or
+    if a kind that would change has no base version, and `StaleSet` if such a kind was saved since.
     """
     lock_tenant(tenant)
     planned = plan(tenant, policies, actor)

@@ -153,7 +153,7 @@ def scope(trial: Trial) -> str:
     """Describe the handoffs that the dry run covers."""
     kind = types(trial.handoff_types)
     if trial.since:
-        return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
+        return f"the handoffs {kind} since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
     return f"the last {trial.most:,} handoffs {kind}"
 
 

@@ -6,7 +6,7 @@ from handoffaudit.accounts.models import Tenant
 
 
 class HourlyCount(models.Model):
-    """The number of handoffs received in an hour that are now in a state, by type and route.
+    """The number of handoffs of an hour (`Handoff.at`) that are now in a state, by type and route.
 
     Rows with an empty `code` count all handoffs. Other rows count the handoffs with a finding of that rule code.
     """
@@ -71,7 +71,7 @@ class HourlySource(models.Model):
 
 
 class _Outcomes(models.Model):
-    """The outcomes of handoffs received on a day (UTC).
+    """The outcomes of the handoffs of a day (`Handoff.at`, UTC).
 
     `decided` handoffs are approved; `stopped` handoffs are rejected, held or declined.
     """

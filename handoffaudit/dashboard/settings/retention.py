@@ -1,6 +1,6 @@
 """The retention of each kind of data, a preview of the next deletion, and the version history."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -37,7 +37,7 @@ from handoffaudit.policy.retention import (
     warning_of,
 )
 from handoffaudit.policy.values import InvalidPolicy
-from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table, Version
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
@@ -276,14 +276,24 @@ def _page(
 
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
-    """Return who last changed the rule of each kind, and when, if the change is on the first page of the history."""
+    """Return who last changed the rule of each kind, and when. Kinds that nobody ever changed are left out."""
     found: dict[str, tuple[str, datetime]] = {}
-    for version in retention.history(tenant):
+    for version in _read_history(tenant):
         table: Table[Retention] = version.table
         for change in version.changes:
             if table.changed_at is not None:
                 found.setdefault(change.row, (table.changed_by, table.changed_at))
+        if len(found) == len(Data):
+            break
     return found
+
+
+def _read_history(tenant: Tenant) -> Iterator[Version[Retention]]:
+    """Yield all versions, newest first, read page by page."""
+    before: int | None = None
+    while page := retention.history(tenant, before=before):
+        yield from page
+        before = page[-1].table.version
 
 
 def _said(data: Data, count: Count) -> str:

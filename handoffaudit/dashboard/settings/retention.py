@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib import messages
@@ -41,6 +42,8 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table, Versio
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
+# The versions that are read to find who last changed each rule.
+MOST_VERSIONS: Final = 1000
 LONGEST_TYPES: Final = 25_000
 # The page shows at most this many of the newest runs, and searches only the newest audit entries about retention.
 MOST_RUNS: Final = 10
@@ -276,9 +279,9 @@ def _page(
 
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
-    """Return who last changed the rule of each kind, and when. Kinds that nobody ever changed are left out."""
+    """Return who last changed the rule of each kind, and when, if that is among the newest `MOST_VERSIONS` versions."""
     found: dict[str, tuple[str, datetime]] = {}
-    for version in _read_history(tenant):
+    for version in islice(_read_history(tenant), MOST_VERSIONS):
         table: Table[Retention] = version.table
         for change in version.changes:
             if table.changed_at is not None:

@@ -128,7 +128,7 @@ class BlockedText(models.Model):
 
 
 class Watermark(models.Model):
-    """The progress of a background job, so that any process can continue the job."""
+    """The progress of a background job, so that any process can continue it, the end of its lease, or its last run."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()

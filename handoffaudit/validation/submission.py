@@ -102,7 +102,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def _unreadable_field(name: str, raw: bytes) -> Issue:
-    """Return the issue of a text or a number that cannot be read, with the position."""
+    """Return the issue of a number that cannot be read, or of a text, with the position of its first bad byte."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:
@@ -166,8 +166,8 @@ class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
     `tool_results` are the unparsed bytes of the field, because the grade of the sender decides whether tool results are
-    evidence. With `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be
-    read. If there are issues, `document` holds all bytes that were sent.
+    evidence. With `repair`, a rejected document is repaired. `issues` describe the invalid parts of the envelope. If
+    there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes

@@ -237,7 +237,7 @@ ACTIONS = {
 }
 
 REASONS = {
-    "critical_severity": "a critical issue",
+    "critical_severity": "a critical finding",
     "remediation_exhausted": "no tries are left",
     "repair_failed": "all three tries to repair it failed",
 }

@@ -50,7 +50,7 @@ _TYPES = (
     ProblemType(
         "Key needed",
         401,
-        "The request has no key, or the key is revoked or expired.",
+        "The request has no key, or the key is unknown, revoked or expired.",
         "Send Authorization: Bearer and a key. An administrator creates keys under Settings, API keys.",
     ),
     ProblemType(

@@ -60,7 +60,7 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """The handoffs whose claims must be cited: all handoffs, or only handoffs with citations or evidence.
+    """The handoffs whose claims must be cited: all, or only those with citations, evidence or claim fields, and outputs.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """
@@ -132,7 +132,10 @@ class TypePolicy:
         ),
     )
     approval_length: int = field(
-        default=5, metadata=describe("Approval length", "agents; a longer chain is held", ge=1, le=1000)
+        default=5,
+        metadata=describe(
+            "Approval length", "agents; a longer chain is held, unless the handoff is user_approved", ge=1, le=1000
+        ),
     )
     recommended_length: int = field(
         default=10, metadata=describe("Recommended length", "agents; a longer chain gets a warning", ge=1, le=1000)
@@ -149,7 +152,10 @@ class TypePolicy:
     )
     evidence: EvidencePolicy = field(
         default=EvidencePolicy.WHERE_GIVEN,
-        metadata=describe("Citations", "required: all handoffs; where_given: only handoffs with citations or evidence"),
+        metadata=describe(
+            "Citations",
+            "required: all handoffs; where_given: only outputs, and handoffs with citations, evidence or claim fields",
+        ),
     )
     max_uncited_ratio: float = field(
         default=0.3,
@@ -171,7 +177,8 @@ class TypePolicy:
         default=False,
         metadata=describe(
             "Return repaired documents",
-            "if defaults and hints alone repaired a handoff, the answer to its sender has the repaired document",
+            "if defaults and hints alone repaired a handoff and its data is unchanged, the answer to its sender has the "
+            "repaired document",
         ),
     )
     max_retries: int = field(

@@ -288,7 +288,7 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
         return ""
     log = (content or {}).get("remediation") or {}
     left = log.get("max_retries", 0) - log.get("retry_count", 0)
-    more = f" After that, {pluralize(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
+    more = f" After that, {pluralize(left, 'more try', 'more tries')} with these sources." if left > 0 else ""
     return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
 
 

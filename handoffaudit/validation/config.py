@@ -60,7 +60,7 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """The handoffs whose claims must be cited: all, or only those with citations, evidence or claim fields, and outputs.
+    """The handoffs whose claims must be cited: all, or only outputs and those with citations, evidence or claim fields.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """
@@ -177,8 +177,8 @@ class TypePolicy:
         default=False,
         metadata=describe(
             "Return repaired documents",
-            "if defaults and hints alone repaired a handoff and its data is unchanged, the answer to its sender has the "
-            "repaired document",
+            "if defaults and hints alone repaired a handoff and its data is unchanged, the answer to its sender has "
+            "the repaired document",
         ),
     )
     max_retries: int = field(

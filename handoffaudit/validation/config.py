@@ -182,7 +182,8 @@ class TypePolicy:
         ),
     )
     max_retries: int = field(
-        default=2, metadata=describe("Retries", "{limits}; how often the sender may retry", ge=0, le=100)
+        default=2,
+        metadata=describe("Retries", "{limits}; how often the sender may retry with the same sources", ge=0, le=100),
     )
     max_re_retrievals: int = field(
         default=1,

@@ -117,7 +117,8 @@ def _unreadable_field(name: str, raw: bytes) -> Issue:
 def _report_unknown_field(name: str, given: Container[str]) -> Issue:
     near = closest(name, FIELDS)
     if name in _IN_THE_DATA:
-        hint = f"Put it into the document: data.{name} of a payload, handoff.payload.working.{name} of a universal."
+        places = f"data.{name} in the format payload, handoff.payload.working.{name} in universal"
+        hint = f"Put it into the document: {places}."
     elif near in given:
         hint = f'Remove it: "{near}" is already there.'
     else:

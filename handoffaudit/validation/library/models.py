@@ -106,9 +106,10 @@ class RemediationAction(StrEnum):
 class RemediationPolicy(BaseModel):
     """The limits of remediation for one output type; `*` stands for all types without a policy of their own.
 
-    `max_retries` and `max_re_retrievals` (0 or more) say how often the sender is asked to try again; with
-    `auto_escalate_on_critical`, a critical finding is escalated at once. Findings below `min_severity_to_remediate` do
-    not require a new try. A negative number raises `pydantic.ValidationError`.
+    `max_retries` (0 or more) says how often the sender is asked to try again with the same sources, `max_re_retrievals`
+    how often to retrieve other sources; with `auto_escalate_on_critical`, a critical finding is escalated at once.
+    Findings below `min_severity_to_remediate` do not require a new try. A negative number raises
+    `pydantic.ValidationError`.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -101,7 +101,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that is run for each verdict. PostgreSQL prepares it, but not a replica."""
+    """Return the rows of a statement that is run for each verdict. A replica does not prepare it."""
     if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:
             return server.execute(sql, values, prepare=True).fetchall()

@@ -160,7 +160,7 @@ def test_the_overview_tells_how_the_model_stands(
     client = sign_in(viewer)
     assert "The LLM is asked." in client.get("/t/acme/").text
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=settings.MODEL_DAILY_USD)
-    assert "10 USD does not cover this call" in client.get("/t/acme/").text
+    assert "10 USD is spent" in client.get("/t/acme/").text
     assert "No LLM key" not in client.get("/t/acme/").text
     settings.ANTHROPIC_API_KEY = ""
     assert client.get("/t/acme/").text.count("No LLM key") == 1

@@ -168,7 +168,7 @@ def revoke(request: HttpRequest, who: TenantMembership, key: int) -> HttpRespons
         revoked = keys.revoke(tenant=who.tenant, key_id=key, actor=who.person.username)
     except Refused as refused:
         raise Http404(refused.message) from refused
-    messages.success(request, f"{revoked.name} is revoked. It stops working within seconds.")
+    messages.success(request, f"{revoked.name} is revoked. The key stops working within seconds.")
     return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
 
 

@@ -130,7 +130,7 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
 
 
 def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
-    """Yield titled groups of inputs: how the conditions combine, the filled rows, and an empty row if one more may be."""
+    """Yield titled groups of inputs: how the conditions combine, the filled rows, and up to two empty rows."""
     match = Field(
         name=MATCH,
         label=RULE_NAMES[MATCH],

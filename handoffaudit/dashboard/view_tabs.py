@@ -52,20 +52,22 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "groups": (
         BuiltIn(
-            "to-review", "Waiting for review", "sort=waiting", "Groups with the most handoffs that wait for a person"
+            "to-review", "Waiting for review", "sort=waiting", "Groups with handoffs that wait for a person, most first"
         ),
-        BuiltIn("seen-last", "Seen last", "sort=newest", "The groups that were seen last first"),
-        BuiltIn("growing", "Growing", "sort=growing", "More handoffs in the last 7 days than in the 7 before"),
+        BuiltIn("seen-last", "Seen last", "sort=newest", "Groups by their last handoff, newest first"),
+        BuiltIn(
+            "growing", "Growing", "sort=growing", "10 or more handoffs in 7 days, at least 1.5 times the 7 days before"
+        ),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (
         BuiltIn("held", "Held", "view=held", "Held until a person decides"),
         BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries"),
         BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
-        BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
+        BuiltIn("mine", "Assigned to me", "view=mine", "Assigned to you, by yourself or somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
         BuiltIn("proposed", "My proposals", "view=proposed", "Your proposals that wait for a second person"),
-        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Taken out of the queue with a note"),
+        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Assigned to a person or to nobody, so not in the queue"),
         BuiltIn("muted", "Muted", "view=muted", "All findings that block the handoff are muted"),
     ),
     "traces": (
@@ -276,7 +278,7 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 
 
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
-    """Return the view that a default names; None if nothing is chosen or a built-in view no longer exists."""
+    """Return the view that a default names; None for no choice, for all rows, and for a built-in view that is gone."""
     return (row.view or built_in(page, row.built_in)) if row else None
 
 

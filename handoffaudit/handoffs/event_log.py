@@ -137,7 +137,7 @@ def trace_line(
     event_type: str, handoff: Handoff | PreparedHandoff, at: datetime, details: dict[str, Any], **more: Any
 ) -> str:
     """Return a trace line. The `handoff_id` replaces a missing trace id."""
-    # Only the values of the details come from senders, so only they can contain secrets.
+    # Only the ids and the values of the details come from senders, so only they can contain secrets.
     named = mask_secrets(
         {"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details}
     )

@@ -32,7 +32,8 @@ _FIRST_WAIT = 1.0
 
 _LONGEST_WAIT = 16.0
 
-# Up to this many random seconds are added to the wait, so that callers do not retry at the same moment.
+# Up to this many random seconds are added to the wait that the service asks for, so that callers do not retry at the
+# same moment.
 _SPREAD = 1.0
 
 _LONGEST_SHOWN_ANSWER = 20_000

@@ -98,7 +98,8 @@ def findings_of(
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
-    Findings about values that count have the given severity. All other findings have the severity `info`.
+    Findings about values that count have the given severity; about wording, they are warnings. All other findings have
+    the severity `info`.
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.

@@ -78,7 +78,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "logs": (
         BuiltIn("failures", "Health lines", "kind=health", "Whether the handoff files of agents were used"),
         BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
-        BuiltIn("gate", "Gate", "kind=gate", "Decisions of gates"),
+        BuiltIn("gate", "Gate", "kind=gate", "Calls, decisions and errors of gates"),
         BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),
     ),
 }

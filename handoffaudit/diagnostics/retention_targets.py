@@ -335,7 +335,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs after an id, and return the id of the last one and their number.
 
-    Return None, and remove none, if some of them must stay, or if their documents have not left with their week.
+    Return None, and remove none, if there are none, if some of them must stay, or if their documents have not left with
+    their week.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:

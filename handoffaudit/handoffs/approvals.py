@@ -44,6 +44,15 @@ MEANING = {
     ApprovalStatus.OUTDATED: "the policy changed after it was given",
 }
 
+_ANEW = "Send the document again with retry_of, so that it is judged anew."
+
+_NEXT_STEPS = {
+    State.RECEIVED: "Wait for the verdict.",
+    State.VALIDATING: "Wait for the verdict.",
+    State.HELD: "Wait for the decision of a person.",
+    State.ACCEPTED: "An accepted handoff needs no approval.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
@@ -62,7 +71,7 @@ class NotUsable(Exception):
         why = f"The handoff is {handoff.state}, and no approval of it waits to be used."
         if found:
             why = f"The approval can't be used: {MEANING.get(found.status, 'it was withdrawn')}."
-        super().__init__(f"{why} Send the document again with retry_of, so that it is judged anew.")
+        super().__init__(f"{why} {_NEXT_STEPS.get(handoff.state, _ANEW)}")
         self.handoff = handoff
         self.found = found
 

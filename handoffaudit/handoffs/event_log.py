@@ -1,4 +1,4 @@
-"""Events of the product, written to the events file and the logs after the commit, with secrets masked."""
+"""Events of the product in the events file and the logs, masked; stored changes are written after the commit."""
 
 import contextlib
 import logging

@@ -254,7 +254,7 @@ def _copy(handoff: Handoff) -> PolicyCase:
     case.size = len(case.document) + len(case.beside.encode()) + len(case.basis.encode())
     if case.size > LARGEST:
         said = f"The handoff has {case.size:,} bytes with its context and its trace"
-        raise Refused(said, "", f"a case has at most {LARGEST:,}: keep a smaller one.")
+        raise Refused(said, "", f"a case has at most {LARGEST:,} bytes: keep a smaller one.")
     return case
 
 

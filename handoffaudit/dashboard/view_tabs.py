@@ -62,7 +62,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "review": (
         BuiltIn("held", "Held", "view=held", "Held until a person decides"),
-        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries"),
+        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries or repair"),
         BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
         BuiltIn("mine", "Assigned to me", "view=mine", "Assigned to you, by yourself or somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),

@@ -46,7 +46,7 @@ MEANING = {
 
 _ANEW = "Send the document again with retry_of, so that it is judged anew."
 
-_NEXT_STEPS = {
+_NEXT_STEPS: dict[str, str] = {
     State.RECEIVED: "Wait for the verdict.",
     State.VALIDATING: "Wait for the verdict.",
     State.HELD: "Wait for the decision of a person.",

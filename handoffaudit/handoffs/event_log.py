@@ -1,4 +1,7 @@
-"""Events of the product in the events file and the logs, masked; stored changes are written after the commit."""
+"""Events of the product, written to the events file and the logs with secrets masked.
+
+Events of stored changes are written after the commit.
+"""
 
 import contextlib
 import logging

@@ -43,7 +43,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
             "rejected-today",
             "Rejected, last 24 hours",
             "state=rejected&since=24h",
-            "Received in the last 24 hours and rejected",
+            "Rejected handoffs of the last 24 hours",
         ),
         BuiltIn("send-again", "Awaiting retry", "state=rejected", "Rejected, without a later attempt"),
         BuiltIn("would-be-stopped", "Shadow blocks", "flag=shadowed", "Accepted only because of shadow mode"),

@@ -97,7 +97,8 @@ class Client(Protocol):
 class Call:
     """The result of a call: an answer, or the error that prevented an answer.
 
-    The other fields are sums over all tries. The tokens of a try without a reply are unknown and not included.
+    `usage`, `cost_usd` and `latency_ms` cover all tries. The tokens of a try without a reply are unknown and not
+    included.
     """
 
     answer: Answer | None

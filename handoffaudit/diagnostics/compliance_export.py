@@ -48,8 +48,8 @@ class WindowOut(Figures):
 
 
 class ReasonShareOut(Figures):
-    number: int = Field(validation_alias="part", description="The number.")
-    percent: float | None = Field(description="Percent of all; null if the total is 0.")
+    number: int = Field(validation_alias="part", description="The number of files that were not used for this reason.")
+    percent: float | None = Field(description="Their share of the expected files in percent; null if there are none.")
 
 
 class FileTallyOut(Figures):

@@ -199,7 +199,10 @@ def item_page(
     is_ahead: bool = False,
     **extra: Any,
 ) -> HttpResponse:
-    """Render the queue with this handoff open; the handoff is reserved for a person who may decide."""
+    """Render the queue with this handoff open.
+
+    A waiting handoff is reserved for a person who may decide, unless the page only prefetches it (`is_ahead`).
+    """
     try:
         # A request for the item alone puts it beside a queue that the page already shows.
         is_alone = target_of(request) == "item"

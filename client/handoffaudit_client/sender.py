@@ -160,7 +160,7 @@ class Sender:
         return self._failures > 0
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all lines that this process has now are sent or dropped; return whether they are.
+        """Wait until all lines that this process has now are sent, refused or dropped; return whether they are.
 
         Wait at most `timeout` seconds.
         """

@@ -100,7 +100,7 @@ KEYS = (
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
     Key("pass", ("p",), "reassign; for nobody in particular, with a note"),
-    Key("undo", ("u",), "undo your last decision; again: the one before"),
+    Key("undo", ("u",), "undo your last decision, proposal or assignment; again: the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),
     Key("similar", ("1", "2", "3"), "copy the note of a precedent"),

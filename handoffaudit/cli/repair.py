@@ -98,7 +98,7 @@ def command(
     The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
     document or submission and is not changed. For a submission, the document is printed. If payload.session is removed
     to meet the token budget, it is written to handoffs/session-context.json in the document's session_path, and the
-    candidate refers to the file. Without that folder, the session is dropped.
+    candidate refers to the file. If the folder session_path does not exist, the session is dropped.
 
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """

@@ -35,7 +35,7 @@ class ModelCheck(Leased):
 
 
 class ModelCall(models.Model):
-    """A question to the LLM, with all its tries. Rows are only added, never changed.
+    """A question to the LLM, with all its tries. Only an erasure changes a row.
 
     `outcome` is `ok` or the reason for the missing answer. A `cached` call reused an earlier answer and cost nothing.
     `latency_ms` is the sum over all tries.

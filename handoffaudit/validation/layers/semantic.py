@@ -118,7 +118,7 @@ def check(subject: Subject) -> Iterable[Issue]:
         yield from _unavailable(error, subject.policy.fail_mode)
         if error.reason is Reason.NO_KEY:
             raise NotCheckedError(error.detail) from error
-        raise CouldNotRunError(f"the LLM could not be asked: {error.detail}") from error
+        raise CouldNotRunError(f"the LLM check was not made: {error.detail}") from error
     subject.findings.models[name] = answer.model
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
     yield from found

@@ -157,7 +157,7 @@ class LogCount(models.Model):
 
 
 class FileReport(models.Model):
-    """A report on an agent's expected handoff file. Rows are only added, never changed.
+    """A report on an agent's expected handoff file. Only an erasure changes a row.
 
     `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
     if the response text was not tried. `failed` says that the phase failed by the policy of that time. `content` is the

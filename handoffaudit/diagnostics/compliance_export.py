@@ -48,8 +48,8 @@ class WindowOut(Figures):
 
 
 class ReasonShareOut(Figures):
-    number: int = Field(validation_alias="part", description="The number of files that were not used for this reason.")
-    percent: float | None = Field(description="Their share of the expected files in percent; null if there are none.")
+    number: int = Field(validation_alias="part", description="Number of handoff files that went unused for this reason.")
+    percent: float | None = Field(description="Percent of all expected files; null if no file was expected.")
 
 
 class FileTallyOut(Figures):

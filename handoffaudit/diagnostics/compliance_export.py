@@ -48,7 +48,9 @@ class WindowOut(Figures):
 
 
 class ReasonShareOut(Figures):
-    number: int = Field(validation_alias="part", description="Number of handoff files that went unused for this reason.")
+    number: int = Field(
+        validation_alias="part", description="Number of handoff files that went unused for this reason."
+    )
     percent: float | None = Field(description="Percent of all expected files; null if no file was expected.")
 
 

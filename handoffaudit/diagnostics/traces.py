@@ -40,8 +40,9 @@ class Traced:
 
     `number` counts from 1. `flaws` are the findings, and `is_noted` means the same as in `Step`. `seconds` is the time
     between `Handoff.at` of the previous handoff of the trace and of this one, None for the first. `loops` says that the
-    chain returns to an earlier agent, with or without a reason, or that the work repeats without progress. `long` says that the chain is longer than recommended, `over` that it is longer
-    than allowed without approval. `calls` counts the tool results since the handoff before, where they were read.
+    chain returns to an earlier agent, with or without a reason, or that the work repeats without progress. `long` says
+    that the chain is longer than recommended, `over` that it is longer than allowed without approval. `calls` counts
+    the tool results since the handoff before, where they were read.
     """
 
     number: int

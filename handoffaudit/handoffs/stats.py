@@ -37,10 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or for a verdict.
-
-    Overdue and unjudged handoffs are counted up to `COUNTED_LIVE`. `unjudged` leaves out parked handoffs.
-    """
+    """The handoffs that wait for a person or a verdict; overdue and unjudged ones are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -72,10 +69,7 @@ class KnownValues:
 def count_by_state(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
 ) -> dict[str, int]:
-    """Return the number of handoffs by state, from the hour of `since` to before `until`.
-
-    Unjudged handoffs of any time are counted. Pass `unjudged` if the caller has counted them already.
-    """
+    """Return the number of judged handoffs by state in the hours of a period, and of unjudged handoffs of any time."""
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _sum_by_state(_filter_hours(tenant, since, until))

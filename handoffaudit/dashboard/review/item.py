@@ -177,8 +177,8 @@ class Box:
     """The decision box of a handoff.
 
     `proposal` waits for a second person, `last` is the event of the decision (None while the handoff waits), and the
-    handoff can be reassigned to `people`. `proposes_approve` and `proposes_decline` are true if this person's decision is only a
-    proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
+    handoff can be reassigned to `people`. `proposes_approve` and `proposes_decline` are true if this person's
+    decision is only a proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
     """
 
     waits: bool

@@ -382,7 +382,7 @@ def _answer_live(request: HttpRequest, who: TenantMembership, parts: Sequence[st
 
 
 def _waiting_numbers(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:
-    waits = group_members.waiting_in(who.tenant, groups)
+    waits = group_members.count_waiting_in(who.tenant, groups)
     return [WaitingNumber(one, waits.numbers.get(one.pk, 0), waits.more) for one in groups]
 
 

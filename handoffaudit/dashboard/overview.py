@@ -16,7 +16,7 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.review.queue import waiting
+from handoffaudit.dashboard.review.queue import count_waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import percent
 from handoffaudit.dashboard.templatetags.ui import code_title
@@ -182,7 +182,7 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
     """Return the items that need attention now. `waits` in the context joins the numbers that decisions change."""
-    for_review, model = waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
+    for_review, model = count_waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
     # Without a key, the LLM checks nothing, and the page shows neither number.
     is_checked = model.standing is not status.Standing.NO_KEY
     return {

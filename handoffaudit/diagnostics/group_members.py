@@ -232,20 +232,20 @@ class Waiting:
     more: bool = False
 
 
-def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
+def count_waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
     """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large.
 
     `of_all` holds the numbers of all groups, where the caller has read them.
     """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
-        return of_all or waiting(tenant)
+        return of_all or count_waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
     members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
     there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))
     return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
 
 
-def waiting(tenant: Tenant) -> Waiting:
+def count_waiting(tenant: Tenant) -> Waiting:
     """Return the numbers of waiting handoffs of all groups, including muted groups."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608

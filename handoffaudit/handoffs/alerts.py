@@ -17,7 +17,10 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
+from handoffaudit.handoffs.periods import format_utc
 from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.policy.alert_rules import Watched
+from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.validation.prompts.question import Reason
 from handoffaudit.validation.text import pluralize
 
@@ -119,9 +122,21 @@ class AlertText:
 
 def describe(alert: Alert) -> AlertText:
     found = _ABOUT[AlertKind(alert.kind)]
+    if alert.kind == AlertKind.FAIL_OPEN:
+        return replace(found, query=f"{found.query}&{_outage_query(alert)}")
     return (
         _describe_queue(alert, found) if alert.kind == AlertKind.QUEUE_AGE and alert.acknowledged_at is None else found
     )
+
+
+def _outage_query(alert: Alert) -> str:
+    """Return the URL query for the time of the alert, from the start of the window with which it was opened."""
+    rules = alert_policy.at_time(alert.tenant_id, alert.opened_at).rows
+    window = next(timedelta(minutes=rule.window_minutes) for rule in rules if rule.name is Watched.FAIL_OPEN)
+    query = f"since={format_utc(alert.opened_at - window)}"
+    if alert.acknowledged_at is None:
+        return query
+    return f"{query}&until={format_utc(max(alert.last_at, alert.acknowledged_at))}"
 
 
 def _describe_queue(alert: Alert, found: AlertText) -> AlertText:

@@ -72,6 +72,7 @@ def judge_one(pk: str) -> bool:
     """
     try:
         with write_turn():
+            judge.give_back_lost()
             lease = judge.take_one(UUID(pk))
             return lease is not None and judge.judge(lease) > 0
     except DatabaseError as error:
@@ -147,8 +148,10 @@ def sweep() -> None:
 def look() -> None:
     """Start waiting work that no message announced, with two cheap queries, or with none while the process is busy.
 
-    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent.
+    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. Leases
+    that were lost with the database are given back first.
     """
+    judge.give_back_lost()
     is_idle = notify.consumes(notify.TASK) and not drains.taken
     if is_idle and (judge.is_anything_waiting() or late_results.is_anything_waiting()):
         notify.start_threads(notify.TASK)

@@ -253,7 +253,7 @@ def progress_of(who: TenantMembership, left_out: queue.Marks | None = None) -> q
     return queue.load_progress(who.tenant, who.person, left_out=marks, zone=current_zone())
 
 
-def waiting(tenant: Tenant, most: int) -> queue.Waiting:
+def count_waiting(tenant: Tenant, most: int) -> queue.Waiting:
     """Return how many handoffs of the tenant wait for review, counted up to `most`."""
     return queue.count_waiting(tenant, left_out=group_members.muted_handoffs(tenant), most=most)
 

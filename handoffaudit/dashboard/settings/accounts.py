@@ -71,7 +71,7 @@ MEANING = {
     Scope.INGEST: "submit handoffs",
     Scope.OBSERVE: "send what tools returned, captured by the host, as evidence",
     Scope.READ: "read handoffs and verdicts",
-    Scope.REVIEW: "approve and decline, repair, mute findings",
+    Scope.REVIEW: "approve, decline, assign and comment, repair stored handoffs, mute finding groups, keep cases",
     Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
     "webhooks, and retention, which deletes data; place legal holds and erase values; "
     "save all policies as one set, with alert rules and roles of agents",

@@ -8,6 +8,7 @@ from handoffaudit.dashboard.settings import retention as settings_page
 from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.retention import Data, Retention
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
@@ -43,6 +44,16 @@ def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Cli
     assert "Next deletion nothing" in card(page, "logs")
     assert "kept for 14 days" in card(page, "deliveries")
     assert "Changed never" in card(page, "logs")
+
+
+def test_a_change_before_the_first_page_of_the_history_is_named(as_admin: Client, tenant: Tenant) -> None:
+    keep(tenant, logs=400)
+    first = PolicyVersion.objects.get(tenant=tenant, kind=Kind.RETENTION)
+    later = ({"number": number, "content": first.content, "changed_by": "rui"} for number in range(2, 103))
+    PolicyVersion.objects.bulk_create(PolicyVersion(tenant=tenant, kind=first.kind, **one) for one in later)
+    page = as_admin.get(PAGE)
+    assert "by ada" in card(page, "logs")
+    assert "Changed never" in card(page, "model_calls")
 
 
 def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:

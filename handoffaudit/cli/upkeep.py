@@ -107,7 +107,7 @@ def _copy(database: Path, target: Path) -> None:
 @data_option
 @json_option
 def recount(*, check: bool, agents: bool, as_json: bool) -> None:
-    """Count all handoffs again, compare with the stored counts, and correct the differences."""
+    """Count all handoffs and handoff files again, compare with the stored counts, and correct the differences."""
     if check and agents:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()

@@ -375,7 +375,7 @@ def declared_names(tenant: Tenant) -> set[str]:
 
 
 def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
-    """Declare the role of one agent. Raise `InvalidPolicy` for a role or a name that does not exist."""
+    """Declare the role of one agent. Raise `InvalidPolicy` for an unknown role or an invalid name."""
     row = policy_agents.declare_role(agent, role, actor, timezone.now())
     version = kinds.roles.current(tenant).version
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
@@ -384,7 +384,7 @@ def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = 
 def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
     """Declare the role of several agents as one version; an empty role withdraws their declarations.
 
-    Raise `InvalidPolicy` for a role or a name that does not exist.
+    Raise `InvalidPolicy` for an unknown role or an invalid name.
     """
     names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
     rows = [row for row in table.rows if row.agent not in names]

@@ -101,7 +101,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement that is run for each verdict. The statement is prepared, except on a replica."""
+    """Return the rows of a statement that is run for each verdict. A replica does not prepare it."""
     if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:
             return server.execute(sql, values, prepare=True).fetchall()
@@ -330,7 +330,7 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
 
 
 def release_connection() -> None:
-    """Return the connections to their pools; call before a wait, so that waiting threads do not use up the pools."""
+    """Return connections without a transaction to their pools; call before a wait, so that the pools do not run dry."""
     if is_postgresql():
         for used in connections.all(initialized_only=True):
             if used.connection is not None and not used.in_atomic_block:

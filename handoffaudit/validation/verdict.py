@@ -117,9 +117,11 @@ class TokenCounts(msgspec.Struct, frozen=True):
 class ChainFacts(msgspec.Struct, frozen=True):
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None if the server knows no earlier handoff of the chain. `derived_complete` is False if an ancestor is
-    missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target in `shown`.
-    `over_from` is the first position past the approval length.
+    `derived` is None if the server knows no earlier handoff of the chain; without a declared chain, it has at least the
+    source. `derived_complete` is False if an ancestor is missing. `shown` is the chain that the limits were applied to.
+    `loop` holds the positions of the target in `shown`, and is empty if no rule about loops was broken. `over_from` is
+    the first position past the approval length, None if no approval is needed. `repeats` counts the earlier handoffs of
+    the same data to the same target.
     """
 
     declared: tuple[str, ...]

@@ -230,8 +230,9 @@ class Handoff(Leased):
 class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte, but for erased values.
 
-    `context` and `evidence` are JSON. `lifted` is the document in the current version, if the sender sent an older
-    version and asked to lift it. `reason` is the sender's reason for the handoff, sent beside the document.
+    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: an older
+    version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
+    handoff, sent beside the document.
     """
 
     handoff = models.OneToOneField(
@@ -283,7 +284,7 @@ class Remediation(models.Model):
 
 
 class Verdict(models.Model):
-    """The result of one validation run. Only an erasure changes a row.
+    """The result of one validation run. Rows are added, and only an erasure changes them.
 
     `content` is the verdict as the API shows it.
     """
@@ -328,7 +329,7 @@ class ActorKind(models.TextChoices):
 
 
 class Event(models.Model):
-    """A change of state, or a remark without a change of state. Only an erasure changes a row."""
+    """A change of state, or a remark without a change of state. Rows are added, and only an erasure changes them."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="events")

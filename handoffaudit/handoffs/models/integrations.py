@@ -73,7 +73,7 @@ class HookEvent(models.Model):
 
 
 class ValidationState(models.Model):
-    """The validation state that a hook event led to. Only an erasure changes a row.
+    """The validation state that a hook event led to. Rows are added, and only an erasure changes them.
 
     A late verdict adds a second row for the event. `content` is the state in the form of the API. The state of a phase
     is the state of its newest event.

@@ -35,7 +35,7 @@ class ModelCheck(Leased):
 
 
 class ModelCall(models.Model):
-    """A question to the LLM, with all its tries. Only an erasure changes a row.
+    """A question to the LLM, with all its tries. Rows are added, and only an erasure changes them.
 
     `outcome` is `ok` or the reason for the missing answer. A `cached` call reused an earlier answer and cost nothing.
     `latency_ms` is the sum over all tries.

@@ -289,7 +289,10 @@ def _dump_masked(document: Document) -> str:
 
 
 def _read(answer: Answer, before: Document, form: str) -> Document | None:
-    """Return the LLM's document with its secrets restored, or None if its format differs from the original's."""
+    """Return the LLM's document with its secrets restored.
+
+    Return None if the answer is not an object, is nested too deep, or has another format than the original.
+    """
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None

@@ -96,7 +96,8 @@ _TYPES = (
         409,
         "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
         "the policy changed.",
-        "Do not start the next agent. Send the document again with retry_of, so that it is judged anew.",
+        "Do not start the next agent. While the handoff is held, wait for the decision. Otherwise, send the document "
+        "again with retry_of, so that it is judged anew.",
         known_as="the-approval",
     ),
     ProblemType(

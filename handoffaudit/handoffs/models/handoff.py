@@ -107,7 +107,7 @@ class Handoff(Leased):
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
-    # The sender can no longer fix the handoff, so reviewers see it first.
+    # A finding is critical, or retries and repair did not help, so reviewers see the handoff first.
     escalated = models.BooleanField(default=False, db_default=False)
     # The LLM check was due, but the LLM was unavailable.
     unverified = models.BooleanField(default=False, db_default=False)
@@ -342,7 +342,7 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # The indexes cover only the decisions of people, which are few, so that ingest and judging add no entries.
+            # The indexes cover only the events of decided handoffs, which are few, so that ingest and judging add none.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),

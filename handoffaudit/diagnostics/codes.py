@@ -217,7 +217,8 @@ class CodeReport:
     """The report of one code in a window.
 
     `change` is the share of final attempts with the code, in the window and in the period before. A smaller share is
-    better. `first` is the first handoff that ever had the code.
+    better. `first` is the first handoff that ever had the code. `newest` lists the newest handoffs with the code, also
+    from outside the window.
     """
 
     code: str

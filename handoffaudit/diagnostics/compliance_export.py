@@ -48,8 +48,10 @@ class WindowOut(Figures):
 
 
 class ReasonShareOut(Figures):
-    number: int = Field(validation_alias="part", description="The number.")
-    percent: float | None = Field(description="Percent of all; null if the total is 0.")
+    number: int = Field(
+        validation_alias="part", description="Number of handoff files that went unused for this reason."
+    )
+    percent: float | None = Field(description="Percent of all expected files; null if no file was expected.")
 
 
 class FileTallyOut(Figures):

@@ -128,7 +128,7 @@ def create_sample(*, person: Person, origin: Tenant) -> Tenant:
     """Return the person's sample tenant, or create one that the person administers.
 
     A worker then fills a new sample tenant. The audit log of `origin`, the tenant in which the person is now, records
-    the creation. Raise `Refused` if `origin` is a sample tenant.
+    the creation. Raise `Refused` if `origin` is a sample tenant, or if there are too many sample tenants.
     """
     if origin.is_sample:
         raise Refused("This tenant is a sample tenant already.")

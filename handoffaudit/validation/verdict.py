@@ -156,8 +156,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one handoff.
 
     `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
-    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked. `prompts` maps a
-    layer to the version of its prompt. `duration_ms` is in milliseconds.
+    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked, or gave no usable
+    answer. `prompts` maps a layer to the version of its prompt. `duration_ms` is in milliseconds.
     """
 
     validation_id: str

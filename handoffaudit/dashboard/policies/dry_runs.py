@@ -181,10 +181,10 @@ class ComparedFinding:
 
 
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
-    """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
+    """Return the findings of both verdicts: new findings, then removed, then changed severities, then the others.
 
-    Findings with the same rule code and difference form one entry. At most `MOST_ISSUES` entries are returned, without
-    notes.
+    Findings with the same rule code and difference form one entry. The entries contain at most `MOST_ISSUES` findings,
+    and no notes.
     """
     before, after = (
         {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}

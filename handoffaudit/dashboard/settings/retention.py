@@ -71,7 +71,7 @@ _SHIPPED: Final = ", ".join(
     f"{KIND_TEXTS[row.name].title.lower()} for {_days(row.days)}" for row in AS_SHIPPED if row.days is not None
 )
 
-PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Everything is kept forever, {_SHIPPED}.", lines)
+PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Kept: {_SHIPPED}, everything else forever.", lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,10 +228,11 @@ class Handoff(Leased):
 
 
 class HandoffBody(models.Model):
-    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
+    """The documents of a handoff as they arrived, byte for byte, but for erased values.
 
-    `lifted` is the judged document, if it is not the document that arrived: an older version that was lifted on
-    request, or the handoff file in a report. `reason` is the sender's reason for the handoff, sent beside the document.
+    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: an older
+    version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
+    handoff, sent beside the document.
     """
 
     handoff = models.OneToOneField(

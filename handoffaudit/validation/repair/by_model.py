@@ -204,7 +204,7 @@ class Author:
                 repair_question(draft.document, _hide_secrets(verdict.issues, draft.document), self.prompt)
             )
         except Unavailable as error:
-            self.note = f"The LLM could not be asked: {error.detail}"
+            self.note = f"The LLM made no repair: {error.detail}"
             return draft
         return self._apply_answer(answer, draft, issues, work.form)
 

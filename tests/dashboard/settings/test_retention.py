@@ -59,7 +59,7 @@ def test_a_change_before_the_first_page_of_the_history_is_named(as_admin: Client
 
 def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:
     shown = text_of(as_admin.get("/t/acme/policies/history/?kind=retention"))
-    assert "Everything is kept forever, deliveries for 14 days, tool results for 30 days." in shown
+    assert "Kept: deliveries for 14 days, tool results for 30 days, everything else forever." in shown
 
 
 def test_less_than_six_months_is_warned_of_before_and_after_it_is_saved(as_admin: Client, tenant: Tenant) -> None:

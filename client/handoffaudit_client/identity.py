@@ -31,7 +31,10 @@ def to_name(value: Any) -> str:
 
 
 def to_time(at: datetime | float | str | None) -> str:
-    """Return a time as RFC 3339 with milliseconds, in UTC; now for None. A time without a zone is local time."""
+    """Return a time as RFC 3339 with milliseconds, in UTC; now for None.
+
+    A time without a zone is local time. A number is in seconds since 1970. A text is returned unchanged.
+    """
     if isinstance(at, str):
         return at
     if at is None or isinstance(at, (int, float)):

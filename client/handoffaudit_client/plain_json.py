@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The server accepts documents of 64 levels; the submission around a value takes a few of them.
 DEEPEST = 58
 
-# A value with more parts than this would be over the server's limit of 1 MiB in any case.
+# A value with more parts is cut, because `Client.send` converts the value before it returns.
 _MOST_PARTS = 100_000
 
 _LONGEST_TEXT = 1024 * 1024
@@ -44,8 +44,8 @@ def to_bytes(text: str) -> bytes:
 def to_plain(value: Any) -> Any:
     """Return the value as dicts with text keys, lists, texts, numbers, booleans and None.
 
-    Never raises because of the value. A part that cannot be read, a cycle and a part that is nested too deep become
-    texts that say so.
+    Never raises because of the value. A cycle, a part that is nested too deep and a part beyond the limits become texts
+    that say so. A part that cannot be read becomes its `repr`.
     """
     return _Converter().convert(value, 0)
 

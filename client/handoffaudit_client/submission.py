@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The server accepts 1 MiB for a document with its context and evidence; names and ids need some of that.
 MOST_BYTES = 1024 * 1024 - 16 * 1024
 
-# The server reads 64 KiB of a result. More would only occupy the spool.
+# The server reads 65,536 characters of a result, which are at most this many bytes. More would only occupy the spool.
 _MOST_RESULT_BYTES = 256 * 1024
 
 _NAMES = (

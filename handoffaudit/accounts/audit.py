@@ -154,7 +154,7 @@ def _seal(entry: AuditEntry) -> str:
 
 
 def canonical_entry(entry: AuditEntry) -> bytes:
-    """Return the bytes of an entry that its hash covers, together with the hash of the entry before it."""
+    """Return the bytes of an entry that its hash covers. The hash also covers the hash of the entry before it."""
     facts = {
         "tenant": entry.tenant_id,
         "number": entry.number,

@@ -80,9 +80,10 @@ def _refuse_without_passwords() -> None:
 
 @transaction.atomic
 def make_operator_link(*, person: Person, actor: str, drop_factors: bool) -> str:
-    """Return the path of a one-time link for the operator of the server, and record the link in the person's tenants.
+    """Return the path of a one-time link for a person, made by the operator of the server.
 
-    With `drop_factors`, also remove the person's second factors.
+    The audit log of each of the person's tenants records the link. With `drop_factors`, also remove the person's second
+    factors.
     """
     found = _lock_tenants(person)
     dropped = remove_factors(person) if drop_factors else 0
@@ -326,7 +327,7 @@ ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that end with a new password, a sign-in, a newer link, or after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that stop working after a new password, a sign-in, a newer link, or `PASSWORD_RESET_TIMEOUT` seconds."""
 
     # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"

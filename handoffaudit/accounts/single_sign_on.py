@@ -185,7 +185,10 @@ def _lock_tenants(identity: Identity) -> list[Tenant]:
 
 
 def _follow(tenant: Tenant, membership: Membership, role: Role | None) -> bool:
-    """Give a member the role of the claim, or return False if the member must stay as the last administrator."""
+    """Give a member the role of the claim, or remove a member to whom the claim gives no role.
+
+    Return False if the member must stay as the last administrator.
+    """
     person = membership.person
     try:
         if role is None:

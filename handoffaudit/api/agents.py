@@ -34,7 +34,7 @@ class CountedOut(Answer):
     )
     percent: float | None = Field(
         validation_alias=at("judged.share.percent"),
-        description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.",
+        description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if `judged` is 0.",
     )
     median_seconds: float | None = Field(
         validation_alias=at("stats.median_seconds"),
@@ -75,7 +75,9 @@ def _is_role_declared(name: str, info: ValidationInfo) -> bool:
 class EdgeOut(CountedOut):
     source: str = Field(description=SOURCE)
     target: str = Field(description=TARGET)
-    handoffs: int = Field(validation_alias="number", description="Number of judged handoffs on this route.")
+    handoffs: int = Field(
+        validation_alias="number", description="Number of judged handoffs on this route, with superseded attempts."
+    )
     declared: Annotated[bool | None, BeforeValidator(_is_declared)] = Field(
         validation_alias="target", description="Whether the route is declared; null if no routes are declared."
     )

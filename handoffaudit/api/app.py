@@ -129,7 +129,8 @@ api = DescribedAPI(
     parser=StrictParser(),
     description=(
         "Submit handoffs between agents, read their findings, decide held handoffs. Every error is a "
-        "problem document (RFC 9457). Lists answer `items` and `next`, and take `cursor` and `limit`."
+        "problem document (RFC 9457), except at the address for OTLP traces, where it is a `google.rpc.Status`. "
+        "Lists answer `items` and `next`, and take `cursor` and `limit`."
     ),
 )
 

@@ -215,7 +215,7 @@ def _check_room() -> None:
 
 
 def _check_file() -> None:
-    """Refuse data that would be lost when the operator restores a backup of the damaged database."""
+    """Refuse data while the database is damaged, because the data would be lost when a backup is restored."""
     if sqlite_file.damage_watch.is_known():
         fault = FAULTS[Cause.DAMAGED]
         log.error("the database can't be used", cause=fault.cause.value)

@@ -32,7 +32,7 @@ router = Router(tags=["Handoffs"])
 INGEST = KeyWith(Scope.INGEST, stores=True)
 
 FORMAT: Any = parameters.Query(
-    None, alias="format", description=f"The format of a document sent bare: {', '.join(BY_NAME)}."
+    None, alias="format", description=f"The format, if the body is the document itself: {', '.join(BY_NAME)}."
 )
 
 NAMED: Any = parameters.Query(

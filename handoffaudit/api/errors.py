@@ -351,7 +351,7 @@ def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
 
 
 def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 500 for a bug of our own, with an id to find the error in the logs and without details."""
+    """Answer 500 for a bug of our own, without details but with an id that finds the error in the logs."""
     log.error("the API failed", path=request.path_info, exc_info=exception)
     said = f"The request failed through no fault of yours. Give the operator the request id {current_id()}."
     return problem_response(500, "Our mistake", said)

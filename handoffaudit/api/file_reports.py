@@ -119,8 +119,8 @@ class FilePolicyIn(policies.PolicyIn):
 def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpResponse:
     """Store a report of a handoff file; the report is also stored as a handoff.
 
-    If the report has a `timestamp` or a `handoff_id`, the same report sent again is answered 200 with the first answer
-    and counted once. Without either, each report counts as a new report.
+    If the report has a `timestamp`, or the call a `handoff_id`, the same report sent again is answered 200 with the
+    first answer and counted once. Without either, each report counts as a new report.
     """
     who = caller(request)
     sent = read_body(request, settings.MAX_BODY_BYTES)

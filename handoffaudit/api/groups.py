@@ -135,7 +135,10 @@ class GroupOut(Answer):
     )
     first_seen: Moment = Field(validation_alias=at("group.first_seen"), description="When the first handoff arrived.")
     last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")
-    signs: list[str] = Field(description="muted, regressed, new, growing.")
+    signs: list[str] = Field(
+        description="`muted`; `regressed` (grew past the limit of its mute); `new` (first seen in the last 24 hours); "
+        "`growing`."
+    )
     last_days: list[int] = Field(
         validation_alias="days", description="Handoffs per day (UTC) of the last 14 days, today last."
     )
@@ -181,7 +184,7 @@ class MuteIn(Schema):
         examples=["fifth"],
     )
     note: str = Field(
-        description="Reason, shown to those who open the group later.", examples=["Known; fixed on Monday."]
+        description="Reason, shown to people who open the group later.", examples=["Known; fixed on Monday."]
     )
 
 

@@ -165,7 +165,8 @@ def _is_complete(changed: Difference | None) -> bool:
 
 class AttemptOut(SummaryOut):
     changes: Annotated[list[ChangeOut] | None, BeforeValidator(_changes)] = Field(
-        validation_alias="changed", description="Changes since the previous attempt; null for the first."
+        validation_alias="changed",
+        description="Changes since the previous attempt; null for the first, and if `not_compared` has a reason.",
     )
     changes_complete: Annotated[bool, BeforeValidator(_is_complete)] = Field(
         validation_alias="changed", description="The list of changes is complete."
@@ -310,7 +311,7 @@ def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
     "/handoffs/{reference}/events",
     auth=READ,
     operation_id="list_events",
-    summary="List every change of state, oldest first",
+    summary="List the events of a handoff, oldest first",
     response={200: EventsOut, 404: ProblemOut},
 )
 def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:

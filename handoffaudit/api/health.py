@@ -226,14 +226,14 @@ def _read_totals() -> Iterator[Metric]:
     yield _counter(
         "submissions", "Submissions that were stored, or stored before with the same content.", stored, "result"
     )
-    yield _counter("refusals", "Refused submissions and requests that submit.", found[Total.REFUSALS], "reason")
+    yield _counter("refusals", "Refused submissions, and refused requests to submit.", found[Total.REFUSALS], "reason")
     yield _counter("verdicts", "First verdicts on handoffs.", found[Total.VERDICTS], "outcome")
     yield _verdict_times(found)
     yield _counter("llm_calls", "Questions to the LLM.", found[Total.LLM_CALLS], "outcome")
     dollars = found[Total.LLM_MICRODOLLARS].get("", 0) / 1e6
     yield _counter("llm_cost_usd", "Estimated cost of the questions to the LLM in USD.", {"": dollars})
     tries = dict.fromkeys(("delivered", "failed", "given_up"), 0) | found[Total.DELIVERIES]
-    yield _counter("webhook_tries", "Tries to deliver a webhook; deliveries that were given up.", tries, "outcome")
+    yield _counter("webhook_tries", "Tries to deliver a webhook, and deliveries that were given up.", tries, "outcome")
 
 
 def _verdict_times(found: Mapping[Total, Mapping[str, int]]) -> Metric:

@@ -172,8 +172,8 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     """Judge a hook event of an agent host, and answer in the terms of the host.
 
     The event is `PreToolUse`, `PostToolUse`, `SubagentStart` or `SubagentStop` of Claude Code, or a delegation in the
-    format of another host. The status is always 200: an event that can't be read is stored as a finding, and the answer
-    says so.
+    format of another host. With the scope `ingest`, the status is 200, or 503 if nothing can be stored. An event that
+    can't be read is stored as a rejected handoff, and the answer says so.
 
     If the key also has the scope `observe`, the results of other tools (`PostToolUse`) become evidence of the trace.
     """
@@ -207,7 +207,7 @@ def _seconds(request: HttpRequest) -> float:
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
-    """Return the state of the newest event of a phase, with a verdict that came after the event was answered."""
+    """Return the state of the newest event of a phase. A verdict that came after the answer to the event counts."""
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:

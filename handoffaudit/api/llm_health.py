@@ -70,16 +70,27 @@ class BreakerOut(Answer):
     model: str = Field(description="The LLM.")
     state: str = Field(description="closed, open or probing; shared by all tenants.")
     failures: int = Field(description="Consecutive failures.")
-    reason: str = Field(description="Why the breaker opened; empty if closed.")
-    open_until: Moment | None = Field(description="When the next call is tried.")
+    reason: str = Field(description="The reason of the last failure; empty without failures.")
+    open_until: Moment | None = Field(description="When the next call is tried; null while closed.")
 
 
 class ChecksWaitingOut(Answer):
-    first_checks: int = Field(description="Handoffs that wait for their first LLM check.")
-    rechecks: int = Field(description="Handoffs accepted unverified that still have to be checked.")
-    oldest_since: Moment | None = Field(description="Since when the oldest handoff has been waiting.")
-    unverified: int = Field(description="Handoffs accepted in the period without the LLM check; counted up to 10,000.")
-    flagged: int = Field(description="Handoffs accepted in the period that the LLM would have rejected.")
+    first_checks: int = Field(description="Handoffs that wait for their first LLM check; counted up to 10,000.")
+    rechecks: int = Field(
+        description="Unverified handoffs (accepted, approved or held) that are queued for a recheck; counted up to "
+        "10,000."
+    )
+    oldest_since: Moment | None = Field(
+        description="Since when the oldest handoff has been waiting; null if none waits."
+    )
+    unverified: int = Field(
+        description="Handoffs of the period that were accepted or approved without the LLM check and not checked "
+        "since; counted up to 10,000."
+    )
+    flagged: int = Field(
+        description="Accepted or approved handoffs of the period that the LLM would have rejected; counted up to "
+        "10,000."
+    )
 
 
 class BudgetOut(Answer):
@@ -105,7 +116,7 @@ class StretchOut(Answer):
 
 class OpenAlertOut(Answer):
     kind: str = Field(description="The kind of alert.")
-    number: int = Field(description="The number of failures counted.")
+    number: int = Field(description="The number of handoffs or events counted.")
     opened_at: Moment = Field(description="When the alert opened.")
     last_at: Moment = Field(description="When the condition was last seen.")
 
@@ -187,9 +198,11 @@ class AlertOut(Answer):
     id: int = Field(description="The alert's id.")
     kind: str = Field(description="The kind of alert; at most one alert of a kind is active.")
     level: str = Field(description="alert or warning.")
-    text: str = Field(description="The reason of the alert, in one line.")
+    text: str = Field(description="The reason for the alert, in one line.")
     meaning: str = Field(validation_alias=at("about.meaning"), description="The meaning of the alert, and the remedy.")
-    value: float = Field(description="The last measured value in the unit of the alert rule; otherwise the count.")
+    value: float = Field(
+        description="The last value that the alert rule measured, in its unit; for alerts of events, `number`."
+    )
     number: int = Field(description="The number of handoffs or events counted.")
     opened_at: Moment = Field(description="When the alert opened.")
     last_at: Moment = Field(description="When the condition was last seen.")
@@ -201,7 +214,7 @@ class AlertOut(Answer):
     )
     closed_by: Annotated[str | None, BeforeValidator(_acknowledged_by)] = Field(
         validation_alias="acknowledged_by",
-        description="Who acknowledged the alert; null if it resolved by itself.",
+        description="Who acknowledged the alert; null while active, or if it resolved by itself.",
     )
     handoffs: Annotated[str | None, BeforeValidator(_handoffs_address)] = Field(
         validation_alias=at("about.query"), description="Address of the handoffs that the alert is about."

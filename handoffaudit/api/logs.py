@@ -73,9 +73,9 @@ class TakenOut(Answer):
     id: Text = Field(description="The import's id.")
     source: str = Field(description="The log's name.")
     size: int = Field(description="Size in bytes as received, after unpacking.")
-    lines: int = Field(description="Number of lines received.")
+    lines: int = Field(description="Number of lines stored so far: all lines once `stored` equals `size`.")
     known: int = Field(description="Lines already sent under this name, which are not counted again.")
-    stored: int = Field(description="Bytes stored as lines so far; `lines` counts these lines.")
+    stored: int = Field(description="Bytes stored as lines so far.")
     links: Annotated[dict[str, str], BeforeValidator(_links)] = Field(
         validation_alias="id", description="The address to poll for progress."
     )

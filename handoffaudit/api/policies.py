@@ -38,7 +38,7 @@ class PolicyOut(Answer):
 
 class PolicyIn(Schema):
     base_version: int = Field(
-        description="The `version` that you changed; answered 409 if a newer version exists.", examples=[3]
+        description="The `version` that you changed; the answer is 409 if a newer version exists.", examples=[3]
     )
     note: str = Field("", description="Why you save the version, for the history.")
 
@@ -259,8 +259,8 @@ class SchemasOut(PolicyOut):
 
 class SchemasIn(PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="All types with a schema (draft 2020-12: an object, true or false) or claim fields; null if a "
-        "type lacks either. `assert_formats` also checks `format`; default false.",
+        description="All types with a schema (draft 2020-12: an object, true or false) or claim fields; the field that "
+        "a type lacks is null. `assert_formats` also checks `format`; default false.",
         examples=[SCHEMA_ROWS],
     )
 

@@ -166,7 +166,7 @@ class CaseResultOut(Answer):
 
 class CaseOut(Answer):
     id: uuid.UUID = Field(description="The id of the case.")
-    handoff: uuid.UUID = Field(description="The id of the handoff in this product; the handoff may be gone.")
+    handoff: uuid.UUID = Field(description="The server's id of the handoff, which may be deleted.")
     handoff_type: str = Field(description="The type of the handoff.")
     created_by: str = Field(description="Who kept the case.")
     created_at: Moment = Field(description="When the case was kept.")

@@ -51,8 +51,10 @@ class WindowQuery(Schema):
     period: str = Field(
         "", description="A number of hours or days (24h, 7d, 30d), or `monday` (since Monday). Default: 7d."
     )
-    since: str = Field("", description="Start, instead of `period`: a date, or a date and time; in whole hours, UTC.")
-    until: str = Field("", description="End (exclusive). Default: now.")
+    since: str = Field(
+        "", description="Start, instead of `period`: a date, or a date and time (UTC); rounded down to the hour."
+    )
+    until: str = Field("", description="End (exclusive), rounded up to the hour. Default: the end of the current hour.")
 
 
 class ComplianceQuery(WindowQuery):
@@ -74,7 +76,7 @@ def _fewer_is_better(change: ShareChange) -> Extended:
 class ReasonOut(ReasonShareOut):
     number: int = Field(
         validation_alias=at("change.now.part"),
-        description="Number of handoff files that were not used for this reason.",
+        description="Number of handoff files that went unused for this reason.",
     )
     percent: float | None = Field(
         validation_alias=at("change.now.percent"),
@@ -85,7 +87,7 @@ class ReasonOut(ReasonShareOut):
         description="Change vs the previous period."
     )
     agents: Annotated[dict[str, int], BeforeValidator(dict)] = Field(
-        description="The agents with most of these files, each with its number of files."
+        description="The three agents with the most of these files, each with its number of files."
     )
 
 
@@ -120,9 +122,11 @@ class FileStretchOut(FileTallyOut):
 class CodeNoiseOut(Answer):
     code: str = Field(description="The rule code.")
     overturned: int = Field(
-        description="Overturned decisions: a reviewer approved a handoff that the rule code blocked."
+        description="Decisions that overturned the rule code: a reviewer approved a handoff that it blocked."
     )
-    confirmed: int = Field(description="Upheld decisions: a reviewer confirmed the finding.")
+    confirmed: int = Field(
+        description="Decisions that upheld the rule code: a reviewer declined a handoff that it blocked."
+    )
     percent: float | None = Field(
         validation_alias=at("share.percent"), description="Overturn rate in percent; null without decisions."
     )

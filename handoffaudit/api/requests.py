@@ -256,7 +256,9 @@ WorkflowId = Annotated[str, Path(description="The `workflow_id` of the event, or
 
 PhaseId = Annotated[str, Path(description="The `phase_id` in the answer to the event.")]
 
-SchemaName = Annotated[str, Path(description="The name of the schema, from the list above.", examples=["payload"])]
+SchemaName = Annotated[
+    str, Path(description="The name of the schema. The description of the call lists the names.", examples=["payload"])
+]
 
 
 class PageQuery(Schema):

@@ -84,7 +84,9 @@ class RetentionRunsOut(Answer):
 
 class RunsQuery(Schema):
     before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only audit entries before this number.")
-    limit: int = Field(50, ge=1, le=100, description="Number of entries of the audit log to search.")
+    limit: int = Field(
+        50, ge=1, le=100, description="Number of audit entries about retention to read; some are reports."
+    )
 
 
 RetentionJson = Annotated[dict[str, Any], WithJsonSchema(RetentionModel.model_json_schema())]

@@ -300,7 +300,8 @@ class QueueOut(Answer):
 def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
     """List the handoffs that wait for review.
 
-    `POST /handoffs/{reference}/review` decides a handoff. A handoff that can't be approved does not wait for review.
+    `POST /handoffs/{reference}/review` decides a handoff. The queue also has handoffs that can't be approved:
+    unreadable handoffs and self-handoffs.
     """
     check_names(request, QueueQuery)
     tenant = caller(request).tenant

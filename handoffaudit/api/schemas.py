@@ -81,7 +81,7 @@ class RemediationOut(Answer):
         description="Each `action` with its `timestamp`; retries have an `attempt`, escalations a `reason`."
     )
     retry_count: int = Field(description="Number of retries requested since the last new retrieval.")
-    max_retries: int = Field(description="Maximum number of retries requested.")
+    max_retries: int = Field(description="The limit of `retry_count`.")
     started_at: str = Field(description="When the first verdict requested an action.")
     resolved_at: str | None = Field(description="When the remediation ended; null while it is active.")
     resolution: str | None = Field(description="passed or insufficient_evidence; null while the remediation is active.")
@@ -150,10 +150,12 @@ class VerdictOut(Answer):
     unverified: bool = Field(default=False, description="The LLM was unavailable; the handoff is checked again later.")
     validated_at: str = Field(description="When the handoff was judged.", examples=["2026-02-15T00:15:00Z"])
     duration_ms: float = Field(description="Time to judge in milliseconds, without LLM calls.")
-    validation_passed: bool | None = Field(None, description="Outputs only: no finding of severity error or critical.")
+    validation_passed: bool | None = Field(
+        None, description="Only in the format `output`: no finding has severity error or critical."
+    )
     validation_errors: list[str] | None = Field(
         None,
-        description="Outputs only: errors and criticals, each as `[layer:severity] message`",
+        description="Only in the format `output`: errors and critical findings, as `[layer:severity] message`.",
         examples=[['[business_rule:error] direction is "UP", not one of LONG, SHORT, FLAT.']],
     )
 
@@ -256,8 +258,8 @@ class SummaryOut(Answer):
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
         "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
         "sender can no longer fix the handoff; first in review), `unverified` (the LLM was unavailable), "
-        "`flagged` (accepted unverified, and a later check would have rejected the handoff), `open` (the end was "
-        "never reported)."
+        "`flagged` (accepted or approved unverified, and a later check would have rejected the handoff), `open` (a "
+        "delegated task whose end is not reported yet)."
     )
     user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")

@@ -110,7 +110,12 @@ class ShareOut(Answer):
 
 class SuspectOut(Answer):
     number: Number = Field(validation_alias="step", description="The number of the handoff.")
-    signs: list[str] = Field(description="value, warned, failed, assumed, by_hand.")
+    signs: list[str] = Field(
+        description="The signs of a mistake. `value`: the handoff introduced a value without a source. `warned`: the "
+        "finding about such a value is a warning or worse. `failed`: the answer to the handoff reports an error or an "
+        "empty result. `assumed`, `by_hand`: the handoff is the first in the trace to say that its data is assumed, or "
+        "that something is done by hand."
+    )
     values: list[str] = Field(description="Ungrounded values that the handoff introduced.")
 
 
@@ -182,8 +187,8 @@ def send_tool_results(
 
     The key sets the grade. Results sent with a key that has the scope `observe` are evidence: each handoff of the
     trace is judged against the results that tools returned before it. If evidence arrives after the handoff, and the
-    verdict reports values that are in no source, the handoff is judged again. A trace keeps its newest results, up to
-    1 MiB.
+    verdict reports values that are in no source, the handoff is judged again. A trace keeps up to 1 MiB: the oldest
+    results are removed first, and results that are no evidence before evidence.
     """
     who, now = caller(request), timezone.now()
     try:

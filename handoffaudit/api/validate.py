@@ -169,7 +169,7 @@ def _busy() -> Problem:
         503,
         "Busy judging",
         f"{AT_ONCE} documents are already being judged on request. Try again in a second, or submit the document: "
-        "what is stored is judged by the workers.",
+        "workers judge every stored document.",
         headers={"Retry-After": "1"},
     )
 

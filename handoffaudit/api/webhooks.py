@@ -55,8 +55,10 @@ class WebhookIn(Schema):
 
 class DeliveriesOut(Answer):
     delivered_at: Moment | None = Field(description="When the last delivery succeeded.")
-    failed: int = Field(description="Failed deliveries in the last 24 hours, including those to be retried.")
-    waiting: int = Field(description="Deliveries not sent yet.")
+    failed: int = Field(
+        description="Failed deliveries of the last 24 hours, including those to be retried; counted up to 1,000."
+    )
+    waiting: int = Field(description="Deliveries to be sent or retried; counted up to 1,000.")
 
 
 class WebhookOut(Answer):

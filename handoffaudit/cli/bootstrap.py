@@ -39,8 +39,8 @@ def describe_unwritable(error: OSError) -> str:
 def refuse_no_data() -> None:
     """Raise `Stop` if there is no data folder with a database. Call the function before Django is loaded.
 
-    Only a start of the server creates a data folder. A command that created one would answer about an empty database,
-    and create keys that the server does not know.
+    Only a start of the server and `manage migrate` create a database. Another command that created one would answer
+    about an empty database, and create keys that the server does not know.
     """
     folder = data_folder()
     if not os.environ.get("DATABASE_URL") and not (folder / DATABASE_FILE).is_file():

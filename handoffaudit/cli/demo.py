@@ -41,7 +41,7 @@ def command(port: int, pace: float, keep: str | None, python: str | None, *, onc
     """Watch agents hand over work: one run is sound, one invents a price, one loops, and one waits for you.
 
     The agents are real agents of Pydantic AI with scripted models, so no LLM is asked. The server has its own data,
-    which is removed when you stop it with Ctrl-C.
+    which is removed when you stop it with Ctrl-C, unless you name a folder with --keep.
     """
     python = python or sys.executable
     check_python(python)

@@ -249,7 +249,11 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
 def check_llm(installation: Installation) -> Iterator[Result]:
     """Check whether the LLM is configured; with `--online`, ask it one short question."""
     if not client.is_configured():
-        yield Result("llm", Level.OK, "No LLM key is set: strict handoffs are accepted unverified.")
+        yield Result(
+            "llm",
+            Level.OK,
+            "No LLM key is set: strict handoffs are accepted unverified, or held if their type fails closed.",
+        )
         return
     model = settings.MODEL_FAST
     if not installation.online:

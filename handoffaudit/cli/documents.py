@@ -163,9 +163,9 @@ class Source:
             size += len(chunk)
             if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
                 raise Stop(
-                    f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
-                    " (HANDOFFAUDIT_MAX_LOG_RATIO). The content before is stored. If the file is the right one,"
-                    " unpack it first."
+                    f"{self.name} unpacks to more than {most_ratio} times its size, the maximum"
+                    " (HANDOFFAUDIT_MAX_LOG_RATIO). The content before this point is stored. If the file is the right"
+                    " one, unpack it first."
                 )
             yield chunk
 
@@ -290,7 +290,7 @@ class Documents(Source):
         if self._detect_shape() == "lines":
             yield from self._read_lines()
             return
-        # The first line may be longer than the buffer that tells lines from a document.
+        # The first line may be longer than the buffer in which `_detect_shape` looks for complete lines.
         first = self._stream.readline(LONGEST + 1)
         if first.endswith(b"\n") and _is_object(first):
             yield Piece(1, first.strip())

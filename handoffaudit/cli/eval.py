@@ -90,8 +90,8 @@ def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     and - is standard input. Each file is measured separately. `python -m evals` in a checkout of the source code also
     reads public corpora.
 
-    With --with-model, an LLM also checks each item with your own key, beside the local layers. The command shows the
-    cost first. Run it again to continue an interrupted run.
+    With --with-model, an LLM also checks each item, beside the local layers. The LLM is asked with your own key. The
+    command shows the cost first. Run it again to continue an interrupted run.
     """
     from handoffaudit.evaluation.items import KINDS
 

@@ -55,7 +55,7 @@ def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         for which, shares in figures["flagged_shares"].items():
             yield f"  flagged of {which}: {_describe_shares(shares)}"
         if figures["same_way"]:
-            yield f"  the same way as before: {figures['same_way']:,}, with the same data: {figures['same_data']:,}"
+            yield f"  on a route used before: {figures['same_way']:,}, with the same data: {figures['same_data']:,}"
         for code, seen in figures["codes"].items():
             yield f"  {code}: " + ", ".join(f"{seen[label]:,} {label}" for label in sorted(seen))
 

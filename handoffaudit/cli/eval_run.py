@@ -137,7 +137,7 @@ def _list_questions(path: str, kinds: Kinds, judge: LLMJudge, caller: Caller) ->
         if found.question is not None:
             question = found.question
             spread = hashlib.sha256(question.content.encode("utf-8", "replace")).hexdigest()
-            yield _PlannedQuestion(spread, found.place, key_of(caller, question), caller.estimate(question))
+            yield _PlannedQuestion(spread, found.place, key_of(caller, question), _highest_cost(caller, question))
     progress.finish()
     if not kind:
         raise no_labelled_data(path, skip_line, kinds.hint)
@@ -148,7 +148,13 @@ WAIT_SECONDS = 0.2
 # A question whose answer can't be read is asked once more, and both answers are paid.
 ANSWERS_PAID = 2
 
-# The limit holds for any reason: an account without credit refuses each question as if the question were wrong.
+
+def _highest_cost(caller: Caller, question: Question) -> float:
+    """Return the highest cost of a question in USD."""
+    return ANSWERS_PAID * caller.estimate(question)
+
+
+# Failures of every kind count: an account without credit refuses each question as if the question were wrong.
 MOST_FAILURES_IN_A_ROW = 20
 
 # These statuses mean a failure that no other question can avoid: the key, the account or the address is wrong.
@@ -256,7 +262,7 @@ class Run:
     def _may_ask(self, key: Key, question: Question) -> bool:
         while self.crew.is_full and not self.stopped:
             self._receive_calls()
-        usd = ANSWERS_PAID * self.caller.estimate(question)
+        usd = _highest_cost(self.caller, question)
         under_way = sum(self._reserved[one] for one in self._waiting)
         if not self.stopped and self.max_usd is not None and self.spent_usd + under_way + usd > self.max_usd:
             self.stopped = f"the next question may raise the cost above --max-usd {self.max_usd:g}"

@@ -249,7 +249,7 @@ def _describe_absent(why: str) -> LookedUpFile:
 
 def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
     if stat.S_ISREG(found.st_mode) and found.st_size > LONGEST_FILE:
-        return _describe_unread(f"it has {found.st_size:,} bytes, and {LONGEST_FILE:,} are the most")
+        return _describe_unread(f"it has {found.st_size:,} bytes; the maximum is {LONGEST_FILE:,}")
     try:
         raw = _read_in(parent, name, found, LONGEST_FILE + 1)
     except NoRegularFile:
@@ -257,7 +257,7 @@ def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
     except OSError as error:
         return _describe_unread(_explain_error(error))
     if len(raw) > LONGEST_FILE:
-        return _describe_unread(f"it has more than {LONGEST_FILE:,} bytes, which are the most")
+        return _describe_unread(f"it has more than {LONGEST_FILE:,} bytes, the maximum")
     try:
         return {"exists": True, "content": raw.decode()}
     except UnicodeDecodeError as error:

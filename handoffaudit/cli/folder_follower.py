@@ -305,7 +305,7 @@ class Watcher:
             return LocalReceiver().report(made)
 
     def _make_document(self, due: Due) -> dict[str, Any] | None:
-        """Return the report on a file; None if the file has gone or changed again meanwhile."""
+        """Return the report on a file; None if the file is no longer there."""
         path = self.follower.root / due.path
         looked = look(path, self.follower.root)
         if not due.missing and looked.changed_ns is None:

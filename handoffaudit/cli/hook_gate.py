@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
 # The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. If an earlier
-# event takes longer, the current event still gets `LEAST_SECONDS`: the agent host limits the time for all of them
-# together.
+# event takes longer, the current event has less time by as much, because the agent host limits the time for all events
+# together. The current event has at least `LEAST_SECONDS`.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 
@@ -46,7 +46,7 @@ class RulesVerdict:
 class Gate:
     """The gate for events: asks the server, and evaluates the user's phase rules.
 
-    `rules` is empty if the user has no rules file or no rule applies to the event. `warn` gets one line at a time.
+    `rules` is empty if the user has no rules file or rules do not apply to the event. `warn` gets one line at a time.
     """
 
     def __init__(

@@ -297,9 +297,9 @@ def send_waiting(
     """Send the entries before the entry `before`, or all entries; begin none after `seconds`.
 
     Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
-    are skipped. An entry at which the server fails does not keep back the others: with `seconds`, that entry is
-    postponed once the server has accepted another entry. With `wait`, wait until another process that sends has
-    finished.
+    are skipped. An entry at which the server fails does not keep back the others: that entry is postponed once the
+    server has accepted another entry. Calls with `seconds` skip postponed entries. With `wait`, wait until another
+    process that sends has finished.
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None
@@ -363,8 +363,8 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
     others = [path for path in _spool_folders(folder) if not path.name.startswith(server.name_of_address)]
     left = _count_waiting(others) + (0 if any_key else count_other_keys(server, folder))
     if left:
-        remedy = "--any-key sends those of this address."
-        click.echo(f"{left} more in {folder} wait for another address or key: {remedy}", err=True)
+        reason = "another address." if any_key else "another address or key: --any-key sends those of this address."
+        click.echo(f"{left} more in {folder} wait for {reason}", err=True)
     return 1 if waiting or aside else 0
 
 

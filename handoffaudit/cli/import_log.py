@@ -71,7 +71,7 @@ class DatabaseLogReceiver:
 
     @property
     def most_ratio(self) -> int:
-        """Return how many times its size a packed log may unpack to."""
+        """Return the limit of the size of an unpacked log, as a multiple of its packed size."""
         from django.conf import settings
 
         return int(settings.MAX_LOG_RATIO)
@@ -139,7 +139,7 @@ class ServerLogReceiver(Server):
 
 
 def _join_blocks(found: Iterable["Block"]) -> Iterator[list["Block"]]:
-    """Yield blocks in parts. An error comes after the last part."""
+    """Yield blocks in parts. If reading fails, yield the blocks before the failure, and then raise the error."""
     part: list[Block] = []
     size = lines = 0
     try:

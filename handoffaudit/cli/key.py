@@ -1,7 +1,7 @@
 """`handoffaudit key`: creates, lists, binds and revokes API keys."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -95,7 +95,7 @@ def list_keys(tenant: str, *, as_json: bool) -> None:
 @tenant_option
 @data_option
 def revoke(key: str, tenant: str) -> None:
-    """Revoke a key immediately.
+    """Revoke a key, which stops working within seconds.
 
     KEY is the number or the beginning of the key, as `key list` shows them.
     """
@@ -162,7 +162,11 @@ def _format_time(time: datetime | None) -> str | None:
 
 
 def _format_line(key: "Key") -> str:
-    state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "in use"
+    state = "in use"
+    if key.revoked_at:
+        state = f"revoked {key.revoked_at:%Y-%m-%d}"
+    elif key.expires_at and key.expires_at <= datetime.now(UTC):
+        state = f"expired {key.expires_at:%Y-%m-%d}"
     used = f"last used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
     whom = f", speaks for {', '.join(key.agents)}" if key.agents else ""
     return f"{key.pk:>4}  {key.prefix}…  {key.name:<24}  {','.join(key.scopes):<20}  {state}, {used}{whom}"

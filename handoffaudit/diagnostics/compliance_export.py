@@ -102,7 +102,7 @@ class DecidedOut(Figures):
     )
     percent: float | None = Field(
         validation_alias=counted("share", "percent"),
-        description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if the total is 0.",
+        description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if `total` is 0.",
     )
     told: Text = Field(validation_alias=counted("share"), description="The rate in words.")
     approved: int = Field(validation_alias=counted("decided"), description="Handoffs approved by a person.")

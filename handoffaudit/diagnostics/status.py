@@ -178,7 +178,10 @@ class Status:
 
 def load_status(tenant: Tenant) -> Status:
     if not client.is_configured():
-        return Status(Standing.NO_KEY, "No LLM key is configured: strict handoffs are accepted unverified.")
+        return Status(
+            Standing.NO_KEY,
+            "No LLM key is configured: strict handoffs are accepted unverified, or held if their type fails closed.",
+        )
     down = [breaker for breaker in list_breakers() if breaker.state is not BreakerState.CLOSED]
     if down:
         return Status(Standing.DOWN, down[0].message)

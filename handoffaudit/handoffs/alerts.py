@@ -28,9 +28,9 @@ _ATTEMPTS = 5
 class AlertKind(StrEnum):
     """The kinds of alerts.
 
-    `would_have_rejected`: the LLM would have rejected handoffs that were accepted while the LLM was unavailable.
-    `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`: deliveries to a
-    webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
+    `would_have_rejected`: the LLM would have rejected handoffs that were accepted or approved while the LLM was
+    unavailable. `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`:
+    deliveries to a webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
     """
 
     WOULD_HAVE_REJECTED = "would_have_rejected"
@@ -206,9 +206,9 @@ _WAIT_FOR_MODEL = (
 _ABOUT = {
     AlertKind.WOULD_HAVE_REJECTED: AlertText(
         _would_have_rejected,
-        "These handoffs were accepted while the LLM was unavailable. The later LLM check found errors that would have "
-        "rejected them. They stay accepted and are flagged. Look at each handoff, inform its receiver, and acknowledge "
-        "this alert.",
+        "These handoffs were accepted or approved while the LLM was unavailable. The later LLM check found errors that "
+        "would have rejected them. They keep their state and are flagged. Look at each handoff, inform its receiver, "
+        "and acknowledge this alert.",
         "flag=flagged",
         "See the flagged handoffs",
     ),

@@ -299,7 +299,8 @@ def _count_judged(trial: Trial, part: list[Handoff]) -> None:
 
 
 def _read_outcomes(verdict: Verdict) -> tuple[Outcome, Outcome]:
-    # Shadow mode rejects nothing, but people use dry runs to see what a draft would reject without shadow mode.
+    # In shadow mode, only the structure layer rejects, but people use dry runs to see what a draft would reject without
+    # shadow mode.
     return verdict.outcome, verdict.would_decide
 
 

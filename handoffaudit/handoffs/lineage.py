@@ -106,7 +106,7 @@ MOST_TRACES_AT_ONCE = 50
 
 @dataclass(slots=True)
 class TraceRoute:
-    """The newest handoffs of a trace, in the order of their ids. `is_cut` is True if the trace has older handoffs.
+    """The newest handoffs of a trace, in the order of their ids. `is_cut` is True if the trace may have older ones.
 
     `_to` maps each agent to the positions of the handoffs to this agent.
     """
@@ -305,8 +305,8 @@ MOST = 20
 class Attempt:
     """An attempt and its changes since the previous attempt.
 
-    `changed` is None for the first attempt. It is also None if one of the two documents cannot be read or is too large
-    to compare; `why` then gives the reason.
+    `changed` is None for the first of the compared attempts. It is also None if one of the two documents cannot be
+    read, was removed, or is too large to compare; `why` then gives the reason.
     """
 
     handoff: Handoff

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, ProgrammingError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -346,7 +346,7 @@ def gather_statistics() -> None:
         names = [name for (name,) in cursor.fetchall() if name not in _gathered]
     for name in names:
         _gathered.add(name)
-        # Whoever holds the lock gathers the statistics now, or autovacuum does later.
-        with suppress(OperationalError), transaction.atomic(), connection.cursor() as cursor:
+        # Whoever holds the lock gathers the statistics now, or autovacuum does later. A detached partition may be gone.
+        with suppress(OperationalError, ProgrammingError), transaction.atomic(), connection.cursor() as cursor:
             _limit_locks(cursor)
             cursor.execute(f'ANALYZE "{name}"')

@@ -58,9 +58,9 @@ KIND_TEXTS: Final = {
     ),
     Data.HOOK_EVENTS: KindText(
         "Hook events",
-        "The events of agent hosts with the gate's answers, the validation states of phases, and the records of ended "
-        "tasks that join events. The handoffs made from them stay. A deleted event that is sent again counts as a new "
-        "event.",
+        "The events of agent hosts with the gate's answers, the validation states of phases, and the records that link "
+        "the events of ended tasks. The handoffs made from them stay. A deleted event that is sent again counts as a "
+        "new event.",
         "event",
         "events",
     ),

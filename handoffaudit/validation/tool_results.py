@@ -40,10 +40,11 @@ _MOST_VALUES: Final = 2_000
 # A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
-# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row. A
-# text of fewer than three words must be a name.
+# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row. Fewer
+# than three words in lower case must be alone in quotation marks, as in JSON.
 _MOST_WORDS: Final = 5
 _FEWEST_WORDS: Final = 3
+_QUOTES: Final = frozenset("\"'`\\\u201c\u201d\u2018\u2019\u00ab\u00bb")
 _WORD: Final = re.compile("[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*")
 _LONGEST_LABEL: Final = 60
 # Images and other files in base64. Files have no values, and a few files would fill the space of a trace.
@@ -188,6 +189,8 @@ class _Echo:
         self.words: set[str] = set()
         # The words of names, and runs of words joined by blanks. Runs of digits alone are in `numbers` and `days`.
         self.runs: set[str] = set()
+        # One or two plain words, such as those of a search: they are in most sound results, and quotations need them.
+        self.plain: set[str] = set()
         read = 0
         for text in texts:
             self._add(text[: max(MOST_READ - read, 0)])
@@ -199,10 +202,9 @@ class _Echo:
         self.words.update(plain_words(text))
         found = _WORD.findall(text)
         words = [fold_case(word) for word in found]
-        # One or two plain words, such as those of a search, are in most sound results, and quotations need them.
-        is_long = len(words) >= _FEWEST_WORDS or all(word[:1].isupper() for word in found)
-        if is_long and len(text) > 1 and not NOT_NAMES.issuperset(words):
-            self.runs.update(_runs_of(words, min(len(words), _MOST_WORDS)))
+        if words and len(text) > 1 and not NOT_NAMES.issuperset(words):
+            is_plain = len(words) < _FEWEST_WORDS and all(word.islower() or word.isdecimal() for word in found)
+            (self.plain if is_plain else self.runs).update(_runs_of(words, min(len(words), _MOST_WORDS)))
         for value in values_in(text, quotes=False, most=_ALL_VALUES):
             match value.kind:
                 case "number":
@@ -250,7 +252,7 @@ class _Echo:
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         values = values_in(text, quotes=False, most=_ALL_VALUES)
-        if self.runs:
+        if self.runs or self.plain:
             yield from self._repeated_runs(text, [value for value in values if value.kind != "name"])
         for value in values:
             if value.kind == "name":
@@ -272,10 +274,12 @@ class _Echo:
         words = [fold_case(match.group()) for match in found]
         for size in range(1, _MOST_WORDS + 1):
             for at, run in enumerate(_runs_of(words, size)):
-                if run in self.runs:
-                    start, end = found[at].start(), found[at + size - 1].end()
-                    if not (is_inside(start) or is_inside(end)):
-                        yield start, end
+                if run not in self.runs and run not in self.plain:
+                    continue
+                start, end = found[at].start(), found[at + size - 1].end()
+                is_repeated = run in self.runs or {text[start - 1 : start], text[end : end + 1]} <= _QUOTES
+                if is_repeated and not (is_inside(start) or is_inside(end)):
+                    yield start, end
 
     def _holds(self, value: TextValue) -> bool:
         match value.kind:

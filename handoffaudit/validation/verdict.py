@@ -60,7 +60,7 @@ def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
 
 PIPELINE_VERSION = "3"
 
-PENDING: Final = "pending: the model is being asked"
+PENDING: Final = "pending: the LLM is being asked"
 
 NOT_CHECKED: Final = "semantic_validation_unavailable"
 

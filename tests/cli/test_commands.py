@@ -3,10 +3,13 @@
 import json
 import shutil
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from handoffaudit.accounts.models import Key
+from handoffaudit.cli.key import _format_line
 from tests.running.conftest import prepared, run
 
 WITH_DATA = [
@@ -99,6 +102,19 @@ def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     shown = run("key", "list", folder=folder).stdout
     assert "revoked" in shown
     assert "in use" in shown
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        (None, "in use"),
+        (datetime(2026, 2, 15, tzinfo=UTC), "expired 2026-02-15"),
+        (datetime.max.replace(tzinfo=UTC), "in use"),
+    ],
+)
+def test_the_list_of_keys_names_expired_keys(ends: datetime | None, state: str) -> None:
+    key = Key(pk=3, prefix="ha_abc", name="ci", scopes=["read"], agents=[], expires_at=ends)
+    assert f"  {state}, never used" in _format_line(key)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handoffaudit.cli import eval_answers
-from handoffaudit.cli.eval_answers import DEFAULT_NAME
-from handoffaudit.validation.prompts.question import Use
+from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile
+from handoffaudit.cli.eval_run import PlannedItem, make_plan, planned_items
+from handoffaudit.evaluation.items import KINDS
+from handoffaudit.evaluation.judge import LLMJudge
+from handoffaudit.llm.calls import Caller
+from handoffaudit.validation.prompts.question import Role, Use
 from tests import warm
 from tests.cli.test_eval import written
 from tests.evaluation.support import grounded
@@ -272,6 +277,19 @@ def test_no_more_is_spent_than_allowed(tmp_path: Path, server: MessagesServer) -
     assert 0 < shown["spent_usd"] <= 0.012
     assert 0 < shown["calls"] < 10
     assert "--max-usd 0.012" in shown["stopped"]
+
+
+def test_the_plan_has_the_cost_of_a_second_answer(tmp_path: Path) -> None:
+    path = written(tmp_path / "one.jsonl", SOUND[0])
+    client: Any = None
+    caller = Caller(client, dict.fromkeys(Role, eval_answers.FAST))
+    judge = LLMJudge(now=lambda: datetime.now(UTC))
+    with AnswerFile(tmp_path / DEFAULT_NAME) as results:
+        planned = make_plan([path], KINDS, judge, caller, results, None)
+    [item] = planned_items(path, KINDS, judge)
+    assert isinstance(item, PlannedItem)
+    assert item.question is not None
+    assert planned.most_usd == 2 * caller.estimate(item.question)
 
 
 def test_what_it_costs_is_agreed_to_first(tmp_path: Path, server: MessagesServer) -> None:

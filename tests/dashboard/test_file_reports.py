@@ -107,6 +107,7 @@ def test_what_was_counted_from_logs_is_a_link_away(tenant: Tenant, viewer: Perso
     assert link == f"/t/acme/diagnostics/logs/?{query}"
     assert "run=run-7" in client.get(link).content.decode()
     take(tenant, older(moment()))
+    assert "agent=%22+coder+%22" in client.get(ADDRESS + "?agent=%22+coder+%22").context["log_lines"]
     link = client.get(ADDRESS + "?runtime=codex").context["log_lines"]
     assert "slot_b" in client.get(link).content.decode()
     assert "run=run-7" not in client.get(link).content.decode()

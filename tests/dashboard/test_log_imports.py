@@ -159,7 +159,15 @@ def test_the_page_of_an_import_has_the_reasons_of_its_log(sign_in: SignIn, viewe
     page = sign_in(viewer).get(f"{ADDRESS}{taken.pk}/")
     heading = '[aria-labelledby="reasons-title"]'
     assert texts(page, f"{heading} li") == ["file_missing 2", "schema_invalid 1"]
-    assert links(page, f"{heading} a")[0] == "/t/acme/diagnostics/logs/?source=health.log&event=file_missing"
+    assert links(page, f"{heading} a")[0] == "/t/acme/diagnostics/logs/?event=file_missing&source=health.log"
+
+
+def test_the_links_of_an_import_keep_the_blanks_of_its_name(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    taken = take(tenant, health(moment()), source=" agents.log ")
+    client = sign_in(viewer)
+    found = [link for link in links(client.get(f"{ADDRESS}{taken.pk}/")) if "source=" in link]
+    # The line is among all lines, those of its kind, and those with its reason.
+    assert sum(len(client.get(link).context["rows"]) for link in found) == 3
 
 
 def test_bad_lines_are_shown_in_pages_with_their_numbers(

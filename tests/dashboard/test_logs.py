@@ -252,7 +252,8 @@ def test_lines_of_another_tenant_are_never_shown(
 
 
 def test_a_line_with_long_names_links_to_lists_that_take_them(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
-    take(tenant, trace(moment(), trace_id="t" * 300), health(moment(), agent="a" * 300))
+    long = trace(moment(), trace_id="t" * 300).replace("WARN", f" {'W' * 300}")
+    take(tenant, long, health(moment(), agent="a" * 300))
     client = sign_in(viewer)
     for row in client.get(ADDRESS).context["rows"]:
         for address in [*(f"{ADDRESS}?{fact.narrow}" for fact in row.facts), *(link.address for link in row.links)]:

@@ -126,7 +126,7 @@ def test_what_passed_unverified_leads_to_its_handoffs(sign_in: SignIn, viewer: P
     client = sign_in(viewer)
     page = client.get(f"{ADDRESS}?period=1h")
     assert page.context["health"].waiting.unverified == 1
-    assert "1 accepted unverified" in text_of(page)
+    assert "1 accepted or approved unverified" in text_of(page)
     query = "?state=accepted&state=approved&flag=unverified&since=1h"
     assert f"/t/acme/handoffs/{query}" in links(page)
     assert len(client.get(f"/t/acme/handoffs/{query}").context["handoffs"]) == 1

@@ -17,6 +17,12 @@ pytestmark = [pytest.mark.nightly, pytest.mark.services]
 ROOT = Path(__file__).resolve().parents[2]
 OLD = "138bf8d4348ff9791b09a6ae619caf7c7124a088"
 STEP_SECONDS = 8
+# The old processes add nothing to this table of counts, which they do not know, so `docs/deploy.md` asks for a recount.
+# Other tables are not recounted, because that would hide wrong counts.
+RECOUNT = """
+from handoffaudit.handoffs import counts, recount
+recount.correct(counts.HOURLY_SOURCES, recount._compare_all()[1][counts.HOURLY_SOURCES])
+"""
 
 
 @pytest.fixture
@@ -61,8 +67,7 @@ def test_old_and_new_processes_work_side_by_side(
             new.worker()
             end(old, old_worker)
             judged_with(new, "new processes alone")
-        # As `docs/deploy.md` says: the old processes added nothing to tables of counts that they do not know.
-        new.run("from handoffaudit.handoffs import recount; recount.recount()")
+        new.run(RECOUNT)
         assert_nothing_is_lost(new, load)
     finally:
         new.clear()

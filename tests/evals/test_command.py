@@ -80,7 +80,7 @@ def test_an_llm_checks_a_group_chat(tmp_path):
 def test_other_layers_can_be_measured(tmp_path):
     stuck = chat(*[("asker", "Done?"), ("solver", "No.")] * 4, mistake_step=7)
     done = run(written(tmp_path / "chat.jsonl", stuck), "--layers", "chain")
-    assert "the same way as before: 5, with the same data: 5" in done.stdout
+    assert "on a route used before: 5, with the same data: 5" in done.stdout
     assert "chain.repeats_without_progress: 2 sound" in done.stdout
 
 

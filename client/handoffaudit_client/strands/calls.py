@@ -20,7 +20,10 @@ def read_handoff(event: Any, arguments: Mapping[str, Any]) -> tuple[str | None, 
 
 
 def read_result(result: Mapping[str, Any]) -> Any:
-    """Return the result of a tool: its single text or JSON value, else a list of its texts and JSON values."""
+    """Return the result of a tool: its single text or JSON value, else a list of its texts and JSON values.
+
+    The result of a failed call is an object with this value as `error`.
+    """
     parts = [part.get("json", part.get("text")) for part in result["content"]]
     found = parts[0] if len(parts) == 1 else parts
     return found if result["status"] == "success" else {"error": found}

@@ -27,7 +27,7 @@ from handoffaudit.dashboard.safe_text import excerpt, raw_text, readable
 from handoffaudit.diagnostics import file_reports, file_stats, retention_run
 from handoffaudit.diagnostics.file_reports import REASONS, FileFilters
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.filter_fields import FilterError
+from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import file_policy
@@ -237,7 +237,7 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
         "since": filters.period or (utc_text(filters.since) if filters.since else ""),
         "until": utc_text(filters.until) if filters.until else "",
     }
-    query = urlencode({name: value for name, value in asked.items() if value})
+    query = urlencode({name: quote_blanks(value) for name, value in asked.items() if value})
     return f"{reverse('dashboard:logs', args=[who.tenant.slug])}?{query}"
 
 

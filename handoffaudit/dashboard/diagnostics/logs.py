@@ -209,7 +209,7 @@ def _(line: TraceLine) -> list[Fact]:
         _fact("workflow", line.workflow),
         _fact("phase", line.phase, "phase"),
         *(_fact("agent", agent, "agent") for agent in agents_of(line)),
-        Fact("level", readable(line.level), urlencode({"level": level_of(line)})),
+        _fact("level", line.level, "level", level_of(line)),
         _fact("duration", duration),
         _fact("span", line.span_id),
         _fact("parent span", line.parent_span_id),
@@ -223,8 +223,9 @@ def _(line: BadLine) -> list[Fact]:
     return [_fact("why", line.why)]
 
 
-def _fact(name: str, value: str, parameter: str = "") -> Fact:
-    narrow = urlencode({parameter: quote_blanks(clean(value, LONGEST_VALUE))}) if parameter and value else ""
+def _fact(name: str, value: str, parameter: str = "", wanted: str = "") -> Fact:
+    wanted = quote_blanks(clean(wanted or value, LONGEST_VALUE))
+    narrow = urlencode({parameter: wanted}) if parameter and value else ""
     return Fact(readable(name), cut(value, MOST_TEXT), narrow)
 
 

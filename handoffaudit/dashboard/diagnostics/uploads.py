@@ -130,7 +130,7 @@ class ShownImport:
 
     @property
     def query(self) -> str:
-        return urlencode({"source": self.row.source})
+        return LogQuery(source=self.row.source).to_query()
 
     @property
     def kinds(self) -> list[KindStat]:
@@ -140,7 +140,7 @@ class ShownImport:
                 text.title,
                 text.form,
                 numbers.get(kind.value, 0),
-                urlencode({"source": source, "kind": kind.value}),
+                LogQuery(source=source, kind=kind.value).to_query(),
             )
             for kind, text in KIND_TEXTS.items()
         ]
@@ -386,7 +386,7 @@ def _reasons(who: TenantMembership, row: LogImport) -> list[tuple[str, int, str]
     found = search.search_lines(who.tenant, query, limit=MOST_HEALTH).items
     counts = Counter(str(each.line.reason) for each in found if isinstance(each.line, HealthLine) and each.line.reason)
     return [
-        (reason, number, urlencode({"source": row.source, "event": reason}))
+        (reason, number, LogQuery(source=row.source, event=reason).to_query())
         for reason, number in counts.most_common(MOST_REASONS)
     ]
 

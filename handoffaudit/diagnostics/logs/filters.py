@@ -141,7 +141,7 @@ class LogQuery(FilterSet):
     period: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("agent", "phase", "trace"):
+        for name in ("agent", "phase", "level", "trace"):
             object.__setattr__(self, name, clean(getattr(self, name), LONGEST_VALUE))
 
     @property
@@ -183,7 +183,7 @@ class LogQuery(FilterSet):
             (not self.agent or self.agent in _cut(agents_of(line)))
             and (not self.phase or self.phase in _cut((phase_of(line),)))
             and (not self.event or self.event in events_of(line))
-            and (not self.level or self.level == level_of(line))
+            and (not self.level or self.level in _cut((level_of(line),)))
             and (not self.trace or not set(self.trace_spellings).isdisjoint(_cut((trace_of(line),))))
         )
 

@@ -320,12 +320,10 @@ def limit_stream(
     for piece in DECOMPRESSORS[encoding](everything) if is_packed else everything:
         size += len(piece)
         if size > most:
-            raise TooLarge(
-                f"has more than {most:,} bytes{' unpacked' * is_packed}, which are the most ({setting})", most
-            )
+            raise TooLarge(f"has more than {most:,} bytes{' unpacked' * is_packed}, the maximum ({setting})", most)
         if is_packed and size > max(FREE_BYTES, ratio * came):
             message = (
-                f"unpacks to more than {ratio} times its size ({size:,} bytes from {came:,}), which is the most"
+                f"unpacks to more than {ratio} times its size ({size:,} bytes from {came:,}), the maximum"
                 " (HANDOFFAUDIT_MAX_LOG_RATIO)"
             )
             raise TooLarge(message, ratio)

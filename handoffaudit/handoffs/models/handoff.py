@@ -111,7 +111,7 @@ class Handoff(Leased):
     escalated = models.BooleanField(default=False, db_default=False)
     # The LLM check was due, but the LLM was unavailable.
     unverified = models.BooleanField(default=False, db_default=False)
-    # The handoff was accepted unverified, and the later LLM check would have rejected it.
+    # The handoff was accepted or approved unverified, and the later LLM check would have rejected it.
     flagged = models.BooleanField(default=False, db_default=False)
     # A hook event handed the task out, and its end has not been reported.
     open = models.BooleanField(default=False, db_default=False)

@@ -315,9 +315,7 @@ def _describe_refusal(response: httpx2.Response) -> str:
             "of the redirect."
         )
     if status == HTTPStatus.GONE:
-        return (
-            "The receiver answered 410 Gone, so the webhook is switched off. Switch it on again if that was an error."
-        )
+        return "The receiver answered 410 Gone, so the webhook is paused. Switch it on again if that was an error."
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return (
             f"The receiver answered {status}: check that the receiver has the current secret, and that its clock is "

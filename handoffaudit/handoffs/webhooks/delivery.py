@@ -276,7 +276,7 @@ def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) 
 
 
 def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
-    """Switch off a webhook whose receiver answered 410 Gone. A person can switch the webhook on again."""
+    """Pause a webhook whose receiver answered 410 Gone. A person can switch the webhook on again."""
     subscriber = lease.subscriber
     with transaction.atomic():
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):

@@ -341,8 +341,8 @@ def _store(rows: Sequence[Delivery]) -> None:
     there = dict(locked.values_list("pk", "active"))
     for row in rows:
         if not there.get(row.subscriber_id, True):
-            # The webhook was switched off after the dispatch began. The delivery waits until a person switches the
-            # webhook on again.
+            # The webhook was paused after the dispatch began. The delivery waits until a person switches the webhook on
+            # again.
             row.due_at = None
     Delivery.objects.bulk_create(
         [row for row in rows if row.subscriber_id in there], batch_size=500, ignore_conflicts=True

@@ -123,7 +123,7 @@ def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) ->
     to = Subscriber.objects.get(tenant=tenant, pk=subscriber)
     found = Delivery.objects.select_for_update().get(tenant=tenant, subscriber=to, pk=pk)
     if not to.active:
-        raise Refused("The webhook is switched off: switch it on first.")
+        raise Refused("The webhook is paused: switch it on first.")
     if found.event == TEST:
         raise Refused("A test event cannot be sent again: send another test.")
     if found.claim is not None and found.due_at and found.due_at > timezone.now():

@@ -60,7 +60,8 @@ EVENT_TEXTS: Final = {
     EventType.VERDICT: EventText(
         "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
         "`handoff`",
-        "You can select some of the three states. Only a handoff that was accepted unverified can be flagged later.",
+        "You can select some of the three states. Only a handoff that was accepted or approved unverified can be "
+        "flagged later.",
     ),
     EventType.DECISION: EventText(
         "a person approves or declines a handoff",

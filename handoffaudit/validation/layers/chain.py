@@ -71,9 +71,9 @@ REPEATS_WITHOUT_PROGRESS: Final = Code(
     "chain.repeats_without_progress",
     Severity.ERROR,
     "Repeats without progress",
-    what="The source hands the same data to the same target for at least the third time in one trace. The repeated "
-    "answers to it have no finding of their own. If the sender declares no chain, too many returns on one route are "
-    "the same finding.",
+    what="The source hands the same data to the same target for at least the third time in one trace. If all agents of "
+    "a loop repeat their data, only the agent that begins each round gets this finding. If the sender declares no "
+    "chain, too many returns on one route also cause this finding.",
     why="Two agents that keep exchanging the same work make no progress and will not stop.",
     hint="Change the data, add new results, or let a person decide how to continue.",
 )

@@ -19,7 +19,7 @@ UNCITED_CLAIM: Final = Code(
     "evidence.uncited_claim",
     Severity.WARNING,
     "Claim without a source",
-    what="A claim is not cited, not marked as an assumption, and not a number.",
+    what="A claim names no source, is not marked as an assumption, and is not a number.",
     why="Nobody can check a claim without a source, and the next agent repeats it as a fact.",
     hint="Name its source in evidence_refs of the data, or its field in assumptions.",
 )

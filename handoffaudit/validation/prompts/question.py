@@ -160,7 +160,7 @@ def parse_answer(text: object) -> dict[str, Any]:
     if not isinstance(text, str):
         raise MalformedAnswer("The answer is not text.")
     if len(text) > _LONGEST_ANSWER:
-        raise MalformedAnswer(f"The answer has {len(text)} characters; {_LONGEST_ANSWER} are the most.")
+        raise MalformedAnswer(f"The answer has {len(text)} characters; the maximum is {_LONGEST_ANSWER}.")
     value, issues = parse_json(_out_of_fence(text.strip()).encode("utf-8", "replace"))
     if issues:
         raise MalformedAnswer(f"The answer is not JSON: {issues[0].message}")

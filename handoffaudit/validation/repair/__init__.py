@@ -32,7 +32,8 @@ _MOST_ROUNDS = 5
 class RepairStatus(StrEnum):
     """The status of a repair.
 
-    `not_needed` means that the document has no errors, and `not_possible` that there is no document to fix by rules.
+    `not_needed` means that the document has no errors, and `not_possible` that no rule can fix the document, for
+    example because the document cannot be read, or because only the agent can write the required file.
     """
 
     NOT_NEEDED = "not_needed"
@@ -200,11 +201,11 @@ def is_left_to_model(result: Repair, form: str) -> bool:
 def repair(
     document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
 ) -> Repair:
-    """Return the candidates for `document`, up to the first candidate without errors.
+    """Return the candidates for `document`, up to the first candidate that can be offered.
 
     `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. Each
     try continues from the previous candidate. The document itself is never changed, and the result never offers a
-    candidate with a lower quality score.
+    candidate with errors or with a lower quality score.
     """
     if verdict.valid:
         return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
@@ -218,6 +219,8 @@ def repair(
 
 
 def _why_not(document: object) -> str:
+    if isinstance(document, dict) and deeper_than(document, MAX_DEPTH):
+        return f"The document is nested more than {MAX_DEPTH} levels deep, and only its sender can flatten it."
     if isinstance(document, dict):
         return "The document has no known format, so there are no repair rules for it."
     return "There is no JSON object to repair, and rules cannot guess the intended content."

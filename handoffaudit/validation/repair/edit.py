@@ -125,6 +125,7 @@ class Draft:
         return isinstance(holder, dict)
 
 
+# The highest token count that the schema of the format `universal` allows.
 MOST_TOKENS: Final = 2000
 
 _ABSENT = object()
@@ -171,7 +172,7 @@ def _recount_tokens(document: Document, form: str) -> Change | None:
 
 
 def token_count(document: Document, place: Location) -> int:
-    """Return the token count that a document should declare at `place`, including the digits of the count itself."""
+    """Return the token count that a document should declare at `place`, at most `MOST_TOKENS`."""
     count = MOST_TOKENS
     # The second round counts the digits of the count itself.
     for _ in range(2):

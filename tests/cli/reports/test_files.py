@@ -26,7 +26,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         (b"{\n\xff}", "line 2 has the byte ff, which is not UTF-8"),
         (b"\xff\xfe{\0}\0", "it is UTF-16 and not UTF-8"),
         (b"\x7fELF\0\xff", "it is binary and not text"),
-        (b"x" * (file_lookup.LONGEST_FILE + 1), "it has 524,289 bytes, and 524,288 are the most"),
+        (b"x" * (file_lookup.LONGEST_FILE + 1), "it has 524,289 bytes; the maximum is 524,288"),
     ],
 )
 def test_what_cannot_be_read_is_said(content: bytes, said: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.json_text import compact, parse_json, sha256_hex
+from handoffaudit.validation.json_text import MAX_DEPTH, compact, parse_json, sha256_hex
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, budget_of, repair, repair_to_dict
 from handoffaudit.validation.repair.edit import ABSENT, place_value
@@ -277,6 +277,16 @@ def test_what_no_record_can_be_read_from_is_not_repaired(text: bytes) -> None:
     found = repair(document, rejected, "", judge=never, means=means)
     assert (found.status, found.attempts) == ("not_possible", ())
     assert found.why
+
+
+def test_a_known_format_that_is_nested_too_deeply_is_not_called_unknown() -> None:
+    document = payload(data={})
+    for _ in range(MAX_DEPTH):
+        document["data"] = {"inner": document["data"]}
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: NEW_ID)
+    found = repair(document, judge(payload(data=1)), "payload", judge=judge, means=means)
+    assert found.status == "not_possible"
+    assert found.why.startswith("The document is nested more than 64 levels deep")
 
 
 def test_the_result_as_json() -> None:

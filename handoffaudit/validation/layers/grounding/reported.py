@@ -1,4 +1,4 @@
-"""Values of unknown origin, which an agent without a declared role, but like an observer, brought into a trace."""
+"""Reported values, whose origin is unknown: only an agent guessed to be an observer or a person brought them."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -114,7 +114,7 @@ def _find(value: TextValue, index: SourceIndex) -> tuple[int, int]:
 
 
 def _find_name(name: str, index: SourceIndex) -> tuple[int, int]:
-    """Return the lowest offset of a word of the name, with its length; -1 and 0 if the sources lack any word."""
+    """Return the lowest offset of a word of the name, and its length; -1 and 0 if the sources lack one of the words."""
     first = (-1, 0)
     for _, word in name_words(name):
         at = index.find(word.lower())

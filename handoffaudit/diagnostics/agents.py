@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
-from handoffaudit.handoffs.compiled_queries import sum_rows
-from handoffaudit.handoffs.db import collect_values, split_values
+from handoffaudit.handoffs.compiled_queries import collect_values, split_values, sum_rows
 from handoffaudit.handoffs.models import AgentBehaviour
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 from handoffaudit.policy import agents as policy_agents

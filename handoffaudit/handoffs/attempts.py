@@ -107,14 +107,13 @@ _LOCK = f'SELECT id, claim FROM "{_TABLE}" WHERE id {{among}} ORDER BY id {{lock
 def _find_later(tenant_id: int, lineages: Collection[str]) -> set[UUID]:
     """Return the later attempts of these lineages that are not superseded."""
     among, values = db.among(list(lineages))
-    return {UUID(str(pk)) for (pk,) in db.fetch_rows(_LATER.format(among=among), [tenant_id, *values])}
+    return {db.to_uuid(pk) for (pk,) in db.fetch_rows(_LATER.format(among=among), [tenant_id, *values])}
 
 
 def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
-    is_postgresql = db.is_postgresql()
-    among, values = db.among([pk if is_postgresql else pk.hex for pk in wanted])
-    rows = db.fetch_rows(_LOCK.format(among=among, lock="FOR UPDATE" if is_postgresql else ""), values)
-    return {UUID(str(pk)): UUID(str(claim)) if claim else None for pk, claim in rows}
+    among, values = db.among(list(wanted))
+    rows = db.fetch_rows(_LOCK.format(among=among, lock="FOR UPDATE" if db.is_postgresql() else ""), values)
+    return {db.to_uuid(pk): claim and db.to_uuid(claim) for pk, claim in rows}
 
 
 def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
@@ -297,6 +296,9 @@ def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHa
     return replace(judged, verdict=msgspec.structs.replace(verdict, remediation=log, recommended_action=action.value))
 
 
+_REMEDIATION = db.Columns.of(Remediation, "tenant", "lineage", "content")
+
+
 def store_records(judged: Iterable[JudgedHandoff]) -> None:
     """Store the remediation records of the verdicts; call inside the transaction that stores the verdicts.
 
@@ -308,15 +310,7 @@ def store_records(judged: Iterable[JudgedHandoff]) -> None:
         if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
     }
     # Every worker writes in the same order, so that two workers cannot deadlock.
-    Remediation.objects.bulk_create(
-        [
-            Remediation(tenant_id=tenant, lineage=lineage, content=rows[tenant, lineage])
-            for tenant, lineage in sorted(rows)
-        ],
-        update_conflicts=True,
-        unique_fields=["tenant", "lineage"],
-        update_fields=["content"],
-    )
+    db.upsert_rows(_REMEDIATION, [[*key, content] for key, content in sorted(rows.items())], 2)
 
 
 def list_attempts(handoff: Handoff, limit: int) -> list[Handoff]:

@@ -6,6 +6,7 @@ Django takes longer to build and compile a small statement than the database to 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+import orjson
 from django.db import DEFAULT_DB_ALIAS, connection, connections, router
 from django.db.models import (
     BigIntegerField,
@@ -17,6 +18,8 @@ from django.db.models import (
     QuerySet,
     Subquery,
 )
+
+from handoffaudit.handoffs import db
 
 NUMBER: Final = BigIntegerField()
 
@@ -151,3 +154,15 @@ def sum_rows(
         cursor.execute(sql, [param for _, params, _ in compiled for param in params])
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
+
+
+def collect_values(column: str) -> str:
+    """Return the SQL expression for all non-null values of a column; `split_values` parses its result."""
+    name = "ARRAY_AGG" if db.is_postgresql() else "JSON_GROUP_ARRAY"
+    return f"{name}({column}) FILTER (WHERE {column} IS NOT NULL)"
+
+
+def split_values(found: Any) -> list[Any]:
+    """Return the list of values from the result of a `collect_values` expression."""
+    values: list[Any] = orjson.loads(found) if isinstance(found, str) else found or []
+    return values

@@ -120,7 +120,7 @@ class Aggregate(Generic[_Row]):
         The rows are changed in the order of their keys, so that two workers cannot deadlock.
         """
         rows = [[*key, *numbers] for key, numbers in sorted(changes.items()) if any(numbers)]
-        db.add_to_counts(self._columns, rows, len(self.numbers))
+        db.upsert_rows(self._columns, rows, len(self.key), adds=True)
 
     def read(
         self, tenant: Tenant, since: datetime | None = None, until: datetime | None = None, **only: Any

@@ -34,13 +34,12 @@ from handoffaudit.handoffs import (
     trace_facts,
     transitions,
 )
-from handoffaudit.handoffs.db import reader_of
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs
-from handoffaudit.handoffs.models import CheckKind, Event, Handoff, HandoffBody, LateResults, ModelCheck, State
+from handoffaudit.handoffs.models import CheckKind, Event, Handoff, LateResults, ModelCheck, State
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, verdict_on_stored
+from handoffaudit.handoffs.verdicts import ASK_LATER, PriorContext, chunk_by_size, load_bodies, verdict_on_stored
 from handoffaudit.policy import kinds
 
 log = structlog.get_logger(__name__)
@@ -278,7 +277,7 @@ def _judge_parts(lease: Lease) -> int:
 
 
 def _judge(lease: Lease) -> int:
-    bodies = _load_bodies([handoff.pk for handoff in lease.handoffs])
+    bodies = load_bodies([handoff.pk for handoff in lease.handoffs])
     judged: list[JudgedHandoff] = []
     # Without an LLM key, no LLM check will follow, so the verdict already names the missing check.
     later = client.is_configured()
@@ -313,13 +312,6 @@ def _judge(lease: Lease) -> int:
             )
         facts.store_behaviour()
     return finish(judged, lease)
-
-
-def _load_bodies(pks: list[uuid.UUID]) -> dict[uuid.UUID, HandoffBody]:
-    if len(pks) > 1:
-        return HandoffBody.objects.in_bulk(pks)
-    found = reader_of(HandoffBody, "handoff_id").first(*pks)
-    return {found.pk: found} if found else {}
 
 
 class WorkLease(Protocol):

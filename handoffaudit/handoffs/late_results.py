@@ -13,12 +13,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.handoffs import attempts, judge, leases, lineage, tool_results, trace_facts
-from handoffaudit.handoffs.models import Handoff, HandoffBody, LateResults, State
+from handoffaudit.handoffs.models import Handoff, LateResults, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.handoffs.repair_cases import issue_of
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.tool_results import TraceEvidence
-from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
+from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, load_bodies, verdict_on_stored
 from handoffaudit.policy import kinds
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import MODEL_LAYERS, CouldNotRunError, Layer, Subject
@@ -141,7 +141,7 @@ def _is_open(content: dict[str, Any]) -> bool:
 def _judge_part(
     lease: Lease, handoffs: list[Handoff], contents: dict[uuid.UUID, dict[str, Any]], evidence: TraceEvidence
 ) -> int:
-    bodies = HandoffBody.objects.in_bulk([one.pk for one in handoffs])
+    bodies = load_bodies([one.pk for one in handoffs])
     config = kinds.load_config(lease.row.tenant_id)
     histories = lineage.load_histories(handoffs)
     facts = trace_facts.load_facts(handoffs)

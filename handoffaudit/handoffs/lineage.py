@@ -144,7 +144,7 @@ def _load_traces(rows: Sequence[Handoff]) -> dict[str, TraceRoute]:
     wanted = [(name, max(ids), MOST_ANCESTORS + len(ids)) for name, ids in sorted(last.items())]
     found: dict[str, list[tuple[uuid.UUID, Hop]]] = {}
     for pk, trace_id, *hop in _read_newest(rows[0].tenant_id, wanted) if rows else ():
-        found.setdefault(trace_id, []).append((uuid.UUID(str(pk)), Hop(*hop)))
+        found.setdefault(trace_id, []).append((db.to_uuid(pk), Hop(*hop)))
     routes = {}
     for trace_id, hops in found.items():
         hops.sort()

@@ -25,8 +25,8 @@ from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, verdict_to_dict
 
 if TYPE_CHECKING:
-    from handoffaudit.handoffs.models import TraceFact
     from handoffaudit.handoffs.repairs import RepairResult
+    from handoffaudit.handoffs.trace_facts import Fact
 
 VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
 
@@ -65,7 +65,7 @@ class JudgedHandoff:
     verdict: Verdict
     policy: TypePolicy
     repaired: "Sequence[RepairResult]" = ()
-    fact: "TraceFact | None" = None
+    fact: "Fact | None" = None
     has_late_results: bool = False
 
     @property
@@ -230,10 +230,9 @@ def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) ->
 @cache
 def _update_many(columns: db.Columns) -> bytes:
     names = ", ".join(f'"{name}" = new."{name}"' for name in columns.names)
-    kinds = ", ".join(f"%s::{kind}[]" for kind in columns.types)
     return f"""
         UPDATE "{columns.table}" AS old SET {names}, version = version + 1, {leases.END_SQL}
-        FROM unnest({kinds}, %s::uuid[]) AS new ({columns.name_list}, id) WHERE old.id = new.id
+        FROM unnest({columns.arrays}, %b::uuid[]) AS new ({columns.name_list}, id) WHERE old.id = new.id
     """.encode()  # noqa: S608
 
 

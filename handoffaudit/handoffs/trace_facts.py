@@ -33,6 +33,17 @@ _BEHAVIOUR: Final = "behaviour"
 _NO_LABEL: Final = re.compile(r"[\[\].:\s]+")
 
 
+class Fact(NamedTuple):
+    """The facts that one handoff brought into its trace: the columns of a `TraceFact`."""
+
+    handoff_id: UUID
+    trace_id: str
+    kind: str
+    label: str
+    content: str
+    tenant_id: int = 0
+
+
 class Known(NamedTuple):
     """The knowledge before a handoff is judged: the role of its source, and the facts of its trace."""
 
@@ -59,11 +70,11 @@ class TraceFacts:
     """
 
     tenant_id: int
-    _facts: dict[str, dict[UUID, TraceFact]] = field(default_factory=dict)
+    _facts: dict[str, dict[UUID, Fact]] = field(default_factory=dict)
     _behaviour: dict[str, str] = field(default_factory=dict)
     _changed: set[str] = field(default_factory=set)
     _known: dict[UUID, Known] = field(default_factory=dict)
-    _new: dict[UUID, TraceFact] = field(default_factory=dict)
+    _new: dict[UUID, Fact] = field(default_factory=dict)
     # The keys of a fact, split once for all later handoffs of its trace.
     _keys: dict[UUID, list[str]] = field(default_factory=dict)
     # Whether the stored facts were too many to be loaded together. `_facts` then has only the facts of this batch.
@@ -97,7 +108,7 @@ class TraceFacts:
             self._behaviour.get(handoff.source_agent_id, ""), tuple((one.kind, one.label, one.content) for one in found)
         )
 
-    def _list_earlier(self, handoff: Handoff) -> list[TraceFact]:
+    def _list_earlier(self, handoff: Handoff) -> list[Fact]:
         """Return the facts of the trace before a handoff, within the limits, the newest first."""
         facts = self._facts.get(handoff.trace_id, {})
         if self._loads_each and handoff.trace_id:
@@ -112,15 +123,15 @@ class TraceFacts:
     def of_snapshot(cls, handoff: Handoff, snapshot: "Snapshot") -> "TraceFacts":
         """Return the facts of a copied handoff. The database is not read."""
         facts = {
-            UUID(int=number): TraceFact(handoff_id=UUID(int=number), kind=kind, label=label, content=content)
-            for number, (kind, label, content) in enumerate(snapshot.facts)
+            UUID(int=number): Fact(UUID(int=number), handoff.trace_id, *fact)
+            for number, fact in enumerate(snapshot.facts)
         }
         return cls(handoff.tenant_id, {handoff.trace_id: facts}, {handoff.source_agent_id: snapshot.behaviour})
 
-    def _keys_of(self, fact: TraceFact) -> list[str]:
-        keys = self._keys.get(fact.pk)
+    def _keys_of(self, fact: Fact) -> list[str]:
+        keys = self._keys.get(fact.handoff_id)
         if keys is None:
-            keys = self._keys[fact.pk] = fact.content.split("\n")
+            keys = self._keys[fact.handoff_id] = fact.content.split("\n")
         return keys
 
     def _role_of(self, record: Record, declared: AgentRole | None) -> SourceRole:
@@ -143,32 +154,19 @@ class TraceFacts:
             kind, content = FactKind.REPORTED, clean("\n".join(reported_keys(claims, known.reported)), LONGEST_EVIDENCE)
         if not content:
             return
-        fact = TraceFact(
-            handoff_id=handoff.pk,
-            tenant_id=self.tenant_id,
-            trace_id=handoff.trace_id,
-            kind=kind,
-            label=f"trace[{_NO_LABEL.sub('_', record.source_agent_id)[:_LONGEST_LABEL]}]",
-            content=content,
-        )
+        label = f"trace[{_NO_LABEL.sub('_', record.source_agent_id)[:_LONGEST_LABEL]}]"
+        fact = Fact(handoff.pk, handoff.trace_id, kind.value, label, content, self.tenant_id)
         self._new[handoff.pk] = self._facts.setdefault(handoff.trace_id, {})[handoff.pk] = fact
 
-    def fact_of(self, handoff: UUID) -> TraceFact | None:
+    def fact_of(self, handoff: UUID) -> Fact | None:
         """Return the facts that a handoff brought into its trace, or None."""
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
         """Store the changed behaviour of agents. An agent that always writes in the same form needs no write."""
-        rows = [
-            AgentBehaviour(tenant_id=self.tenant_id, agent=agent, forms=self._behaviour[agent])
-            for agent in sorted(self._changed)
-            if agent
-        ]
+        rows = [[self.tenant_id, agent, self._behaviour[agent]] for agent in sorted(self._changed) if agent]
         self._changed.clear()
-        if rows:
-            AgentBehaviour.objects.bulk_create(
-                rows, update_conflicts=True, unique_fields=["tenant", "agent"], update_fields=["forms"]
-            )
+        db.upsert_rows(_BEHAVIOUR_OF_AGENT, rows, 2)
 
 
 def _join_texts(record: Record) -> str:
@@ -188,7 +186,7 @@ def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
     PostgreSQL reads all of them with one query. All handoffs must be of one tenant.
     """
     behaviour: dict[str, str] = {}
-    facts: dict[str, dict[UUID, TraceFact]] = {}
+    facts: dict[str, dict[UUID, Fact]] = {}
     size = 0
     for kind, name, label, content, handoff in _read_rows(handoffs[0].tenant_id, handoffs):
         if kind == _BEHAVIOUR:
@@ -202,8 +200,8 @@ def load_facts(handoffs: Sequence[Handoff]) -> TraceFacts:
     return TraceFacts(handoffs[0].tenant_id, facts, behaviour)
 
 
-def _make_fact(kind: str, trace: str, label: str, content: str, handoff: str) -> TraceFact:
-    return TraceFact(handoff_id=UUID(handoff), trace_id=trace, kind=kind, label=label, content=content)
+def _make_fact(kind: str, trace: str, label: str, content: str, handoff: str) -> Fact:
+    return Fact(UUID(handoff), trace, kind, label, content)
 
 
 def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[str, str, str, str, str]]:
@@ -279,10 +277,10 @@ _BEHAVIOURS: Final = f"""
 """  # noqa: S608, SLF001 -- documented API
 
 
-def store(facts: Iterable[TraceFact]) -> None:
+_FACT: Final = db.Columns.of(TraceFact, "handoff", "trace_id", "kind", "label", "content", "tenant")
+_BEHAVIOUR_OF_AGENT: Final = db.Columns.of(AgentBehaviour, "tenant", "agent", "forms")
+
+
+def store(facts: Iterable[Fact]) -> None:
     """Store the facts that judged handoffs brought into their traces; call inside a transaction."""
-    rows = list(facts)
-    if rows:
-        TraceFact.objects.bulk_create(
-            rows, update_conflicts=True, unique_fields=["handoff"], update_fields=["kind", "label", "content"]
-        )
+    db.upsert_rows(_FACT, list(facts), 1)

@@ -14,10 +14,9 @@ from uuid import UUID
 import msgspec
 import orjson
 from django.conf import settings
-from django.db.models import BinaryField, F, Value
-from django.db.models.functions import Coalesce, Length
 from django.utils import timezone
 
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, read_record
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new_id
 from handoffaudit.handoffs.trace_facts import TraceFacts, load_facts
@@ -132,12 +131,29 @@ def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
         yield part
 
 
+_ATTACHED: Final = "handoff_id, COALESCE(LENGTH(context), 0) + COALESCE(LENGTH(evidence), 0)"
+
+
 def _measure(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
     """Return for each handoff the total size in bytes of its document, context and evidence."""
-    nothing = Value(b"", output_field=BinaryField())
-    attached = Length(Coalesce("context", nothing)) + Length(Coalesce("evidence", nothing))
-    rows = HandoffBody.objects.filter(pk__in=[handoff.pk for handoff in handoffs])
-    return dict(rows.values_list("pk", F("handoff__size_bytes") + attached))
+    rows = db.fetch_rows(*_select_bodies(_ATTACHED, [handoff.pk for handoff in handoffs]))
+    attached = {db.to_uuid(pk): size for pk, size in rows}
+    return {handoff.pk: handoff.size_bytes + attached.get(handoff.pk, 0) for handoff in handoffs}
+
+
+def load_bodies(pks: Sequence[UUID]) -> dict[UUID, HandoffBody]:
+    """Return the documents of these handoffs by primary key."""
+    reader = db.reader_of(HandoffBody)
+    return {body.pk: body for body in reader.run(*_select_bodies(reader.columns, pks), binary=True)}
+
+
+def _select_bodies(columns: str, pks: Sequence[UUID]) -> tuple[str, list[Any]]:
+    among, values = db.among(pks)
+    sql = f'SELECT {columns} FROM "{HandoffBody._meta.db_table}" WHERE handoff_id {among}'  # noqa: S608, SLF001 -- documented API
+    if not db.is_postgresql():
+        return sql, values
+    # Once PostgreSQL keeps the plan of the statement, only the bounds tell it which partitions to read.
+    return f"{sql} AND handoff_id BETWEEN %s AND %s", [*values, min(pks), max(pks)]
 
 
 _NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ELOOP}

@@ -4,10 +4,11 @@ import uuid
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import AgentBehaviour, Handoff, HourlyTotal
 from tests.handoffs.support import payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +39,19 @@ def test_a_long_list_is_one_parameter_on_postgresql(tenant: Tenant) -> None:
     assert ("ANY" in sql) is (connection.vendor == "postgresql")
     condition, values = db.among(["a", "b"])
     assert (condition.count("%s"), len(values)) == ((1, 1) if db.is_postgresql() else (2, 2))
+
+
+def test_rows_that_exist_already_are_replaced_or_added_to(tenant: Tenant) -> None:
+    behaviour = db.Columns.of(AgentBehaviour, "tenant", "agent", "forms")
+    db.upsert_rows(behaviour, [[tenant.pk, "old", "0"]], 2)
+    db.upsert_rows(behaviour, [[tenant.pk, agent, "01"] for agent in ("old", *ODD)], 2)
+    assert set(AgentBehaviour.objects.values_list("agent", "forms")) == {(agent, "01") for agent in ("old", *ODD)}
+    totals, hour = db.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number"), timezone.now()
+    for number in (40_000, -2):
+        db.upsert_rows(
+            totals, [[tenant.pk, hour, "held", "a", number], [tenant.pk, hour, "held", "b", 1]], 4, adds=True
+        )
+    assert set(HourlyTotal.objects.values_list("code", "number")) == {("a", 39_998), ("b", 2)}
 
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite prepares all statements")

@@ -110,7 +110,7 @@ def test_readyz_and_doctor_warn_before_the_partitions_end(client: Client, settin
     assert (result.level, result.message[:22]) == (Level.WARNING, "The partitions end on ")
 
 
-def fetch_rows_by_django(sql: str, values: list[Any], _alias: str) -> list[tuple[Any, ...]]:
+def fetch_rows_by_django(sql: str, values: list[Any], _alias: str, **_: object) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(cursor.fetchall())

@@ -218,7 +218,7 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
             [named[0].tenant_id, *names],
         )
         return {
-            name: ExistingHandoff(uuid.UUID(str(pk)), content, state, source)
+            name: ExistingHandoff(db.to_uuid(pk), content, state, source)
             for name, pk, content, state, source in cursor.fetchall()
         }
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 import orjson
 from django.conf import settings
+from django.db import router
 from django.utils import timezone
 
 from handoffaudit.handoffs import db
@@ -136,7 +137,8 @@ _ATTACHED: Final = "handoff_id, COALESCE(LENGTH(context), 0) + COALESCE(LENGTH(e
 
 def _measure(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
     """Return for each handoff the total size in bytes of its document, context and evidence."""
-    rows = db.fetch_rows(*_select_bodies(_ATTACHED, [handoff.pk for handoff in handoffs]))
+    sql, values = _select_bodies(_ATTACHED, [handoff.pk for handoff in handoffs])
+    rows = db.fetch_rows(sql, values, router.db_for_read(HandoffBody))
     attached = {db.to_uuid(pk): size for pk, size in rows}
     return {handoff.pk: handoff.size_bytes + attached.get(handoff.pk, 0) for handoff in handoffs}
 

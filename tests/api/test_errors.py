@@ -143,7 +143,7 @@ def test_calls_go_by_their_key_and_not_by_the_server_s_name(api: httpx.Client) -
 @pytest.mark.parametrize("path", ["/docs", "/docs/x"])
 def test_a_page_under_a_name_that_is_not_ours_says_so(api: httpx.Client, path: str) -> None:
     told = problem(api.get(path, headers={"Host": "audit.example.com"}), 400)
-    assert "'audit.example.com'. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS" in told["detail"]
+    assert "'audit.example.com'. Its operator adds the name to HANDOFFAUDIT_ALLOWED_HOSTS" in told["detail"]
 
 
 @pytest.mark.parametrize(

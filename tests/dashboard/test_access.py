@@ -78,4 +78,4 @@ def test_pages_are_kept_by_no_cache(sign_in: SignIn, viewer: Person) -> None:
 def test_a_name_that_it_does_not_answer_to_is_told_with_the_remedy(client: Client) -> None:
     answer = client.get("/", headers={"host": "audit.example.com"})
     assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
-    assert "'audit.example.com'. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS" in answer.text
+    assert "'audit.example.com'. Its operator adds the name to HANDOFFAUDIT_ALLOWED_HOSTS" in answer.text

@@ -74,7 +74,7 @@ FAULTS: Final[Mapping[Cause, Fault]] = MappingProxyType(
     {
         fault.cause: fault
         for fault in (
-            Fault(Cause.AWAY, "can't be reached: check DATABASE_URL and the database server", 5),
+            Fault(Cause.AWAY, "can't be reached: check the database server and DATABASE_URL, or the SQLite file", 5),
             Fault(Cause.BUSY, "has no free connection: raise max_connections, or lower HANDOFFAUDIT_DATABASE_POOL", 2),
             Fault(Cause.LOCKED, "is locked by another transaction that lasts long", 2),
             Fault(Cause.FULL, "has no room left on its disk: make room", 60),

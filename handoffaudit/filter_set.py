@@ -99,7 +99,7 @@ class FilterSet:
         return self.orders()[name]
 
     def conditions(self) -> list[Q]:
-        """Return the conditions of the active filters, without those that the queries of the list have."""
+        """Return the conditions of the active filters, except filters that the queries of the list apply themselves."""
         found = (one.field.condition(value) for one, value in self._active())
         return [condition for condition in found if condition is not None]
 

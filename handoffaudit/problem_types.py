@@ -50,7 +50,7 @@ _TYPES = (
     ProblemType(
         "Key needed",
         401,
-        "The request has no key, or the key is revoked or expired.",
+        "The request has no key, or the key is unknown, revoked or expired.",
         "Send Authorization: Bearer and a key. An administrator creates keys under Settings, API keys.",
     ),
     ProblemType(
@@ -71,7 +71,12 @@ _TYPES = (
         "The document or a tool result names an agent that the key may not speak for. Nothing is stored.",
         "Use a key of that agent. An administrator changes the agents of a key under Settings, API keys.",
     ),
-    ProblemType("Not found", 404, "Your tenant has nothing with this id.", "Check the id, and the tenant of the key."),
+    ProblemType(
+        "Not found",
+        404,
+        "Your tenant has nothing with this id, or the address does not exist.",
+        "Check the address, the id, and the tenant of the key.",
+    ),
     ProblemType("No such schema", 404, "No format or result has that name.", "The detail lists the existing names."),
     ProblemType(
         "It changed",
@@ -82,19 +87,24 @@ _TYPES = (
     ProblemType(
         "It can't be decided",
         409,
-        "The handoff does not wait for a person, or no person may approve it.",
-        "Look at the state and the rule codes of the handoff.",
+        "The state of the handoff does not allow this action, no person may approve the handoff, or its comments can't "
+        "be changed.",
+        "The detail gives the reason. Look at the state and the rule codes of the handoff.",
     ),
     ProblemType(
         "The approval can't be used",
         409,
         "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
         "the policy changed.",
-        "Do not start the next agent. Send the document again with retry_of, so that it is judged anew.",
+        "Do not start the next agent. While the handoff is held, wait for the decision. Otherwise, send the document "
+        "again with retry_of, so that it is judged anew.",
         known_as="the-approval",
     ),
     ProblemType(
-        "Nothing to repair", 409, "Only rejected handoffs can be repaired.", "Look at the state of the handoff."
+        "Nothing to repair",
+        409,
+        "Only rejected handoffs that do not change meanwhile can be repaired.",
+        "Look at the state of the handoff.",
     ),
     ProblemType(
         "The case can't be removed",
@@ -176,7 +186,12 @@ _TYPES = (
         "The detail names each field.",
         known_as="tool-results",
     ),
-    ProblemType("No reviewer", 422, "Nobody is named who decides.", "Name the reviewer."),
+    ProblemType(
+        "No reviewer",
+        422,
+        "The person named for an assignment can't decide in this tenant.",
+        "Name a reviewer or an administrator of the tenant, or nobody.",
+    ),
     ProblemType(
         "Not a report of a handoff file",
         422,
@@ -211,14 +226,14 @@ _TYPES = (
     ProblemType(
         "The webhook can't be made",
         422,
-        "A field of the webhook has an invalid value.",
-        "The member field names the field, and remedy the allowed values.",
+        "A field of the webhook has an invalid value, or the tenant has too many webhooks.",
+        "The detail says what is wrong. The member field names the field, and remedy the allowed values.",
         known_as="the-webhook",
     ),
     ProblemType(
         "The request can't be read",
         422,
-        "A field of the request is unknown, missing or of another type.",
+        "A field of the request is unknown or missing, or has an invalid value.",
         "The errors name each field.",
     ),
     ProblemType(
@@ -287,7 +302,7 @@ def explain_unknown_host(request: HttpRequest) -> str:
     except DisallowedHost:
         name = request.META.get("HTTP_HOST", "")[:_LONGEST]
         return (
-            f"This server does not answer to the name {name!r}. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS "
-            "and starts it again."
+            f"This server does not answer to the name {name!r}. Its operator adds the name to "
+            "HANDOFFAUDIT_ALLOWED_HOSTS and restarts the server."
         )
     return ""

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "handoffaudit"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "migrations" not in path.parts)
+SCRIPTS = sorted((ROOT / "static" / "js").rglob("*.js"))
 BESIDE = sorted([*(ROOT / "evals").rglob("*.py"), *(ROOT / "client" / "handoffaudit_client").rglob("*.py")])
 # Basenames that mean the same kind of file wherever they stand.
 KINDS = {
@@ -41,7 +42,8 @@ def test_no_module_and_no_function_is_too_long() -> None:
 
 
 def test_modules_are_named_as_nouns() -> None:
-    found = [str(path) for path in MODULES + BESIDE if path.stem.endswith("ing") and path.stem not in GERUNDS]
+    named = MODULES + BESIDE + SCRIPTS
+    found = [str(path) for path in named if path.stem.endswith("ing") and path.stem not in GERUNDS]
     assert found == []
 
 

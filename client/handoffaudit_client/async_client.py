@@ -80,7 +80,7 @@ class AsyncClient:
         return self.client.trace(id)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until everything of this process is sent; see `Client.flush`."""
+        """Wait until nothing of this process waits to be sent; see `Client.flush`."""
         return await _in_thread(self.client.flush, timeout)
 
     def stats(self) -> dict[str, int]:

@@ -275,7 +275,7 @@ class Client:
         return TraceScope(to_name(id) if id else "")
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait at most `timeout` seconds until everything of this process is sent; return whether that succeeded."""
+        """Wait up to `timeout` seconds until all of this process is sent, refused or dropped; return whether it is."""
         return self._sender is None or self._sender.flush(timeout)
 
     def stats(self) -> dict[str, int]:

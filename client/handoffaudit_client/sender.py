@@ -160,7 +160,10 @@ class Sender:
         return self._failures > 0
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all lines that this process has now are sent; return whether they are."""
+        """Wait until all lines that this process has now are sent, refused or dropped; return whether they are.
+
+        Wait at most `timeout` seconds.
+        """
         until = time.monotonic() + timeout
         marks = [(spool, spool.appended) for spool in self._spools]
         if not self._is_told_to_wait:

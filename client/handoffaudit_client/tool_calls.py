@@ -16,7 +16,7 @@ class ToolCall:
     """A tool call whose result is not recorded yet.
 
     As a decorator, it records the arguments and the result of each call of a function, also of an `async` function. As
-    a context manager, it records `result`, which the block sets. A call that raises an error is not recorded.
+    a context manager, it records `result`, if the block sets it. A call that raises an error is not recorded.
     """
 
     def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:

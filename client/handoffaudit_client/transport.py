@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The client loads this module before it starts a thread. The modules that its threads need later are loaded here, too:
-# the codec to look up the name of a host, and the log for warnings.
+# Base64 for bytes in documents, the codec to look up the name of a host, and the log for warnings.
 import base64  # noqa: F401
 import contextlib
 import encodings.idna  # noqa: F401
@@ -38,7 +38,7 @@ _LONGEST_PAUSE = 600.0
 
 
 class Unreachable(Exception):
-    """The server gave no answer; the message says why."""
+    """The server gave no complete answer; the message says why."""
 
 
 class Answer:
@@ -65,7 +65,7 @@ class Answer:
 
     @property
     def retry_after(self) -> float:
-        """Return the seconds of `Retry-After`, at most ten minutes; 0.0 without it."""
+        """Return the seconds of `Retry-After`, at most ten minutes; 0.0 without it, or for an unusable or past time."""
         given = self.headers.get("retry-after", "").strip()
         if given.isascii() and given.isdigit():
             return min(float(given), _LONGEST_PAUSE)
@@ -159,7 +159,9 @@ class Server:
                 if is_used and isinstance(error, ConnectionError) and time.monotonic() < until:
                     continue
                 if isinstance(error, Exception):
-                    raise Unreachable(f"{self.url} can't be reached ({_describe(error, timeout)})") from error
+                    # Before the time is over, only connecting can have taken too long.
+                    limit = timeout if time.monotonic() >= until else _CONNECT_SECONDS
+                    raise Unreachable(f"{self.url} can't be reached ({_describe(error, limit)})") from error
                 raise
             self._keep(connection, answer)
             return answer

@@ -44,9 +44,9 @@ class Verdict:
 
     `state` is a state of the server (`accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`,
     `validating`), `unverified` if the server was away and the client lets handoffs pass then, `unreachable` if the
-    client stops them then, or `refused` if the server does not take the handoff. A person's approval works once: after
-    that the state is `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is never empty.
-    `url` is the page of the handoff, for people; empty if unknown.
+    client stops them then, or `refused` if the server does not take the handoff. A person's approval works once. If it
+    cannot be used, the state is `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is never
+    empty. `url` is the page of the handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")

@@ -275,8 +275,9 @@ def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
     """Record that the sender starts the next agent with an approved handoff.
 
     An approval works once, for this document, under the policy that was in force, until it expires. If the answer is
-    200, start the next agent. If the answer is 409, do not start the agent: send the document again with `retry_of`, so
-    that the document is judged again.
+    200, start the next agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the
+    decision; after a rejection, a decline, or an approval that cannot be used, send the document again with `retry_of`,
+    so that the document is judged again.
     """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)

@@ -219,7 +219,10 @@ def list_erasures(request: HttpRequest) -> HttpResponse:
     ),
 )
 def request_erasure(request: HttpRequest, asked: ErasureIn) -> HttpResponse:
-    """Count the rows with a value. Nothing is changed before the erasure is confirmed."""
+    """Count the rows with a value. Nothing is changed before the erasure is confirmed.
+
+    If an erasure of the value is unfinished, the answer is that erasure.
+    """
     who = caller(request)
     try:
         made = erasure.request(tenant=who.tenant, value=asked.value, reason=asked.reason, actor=who.named)

@@ -60,7 +60,9 @@ class Server:
     def request(
         self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json", **headers: str
     ) -> tuple[int, dict[str, Any]]:
-        """Send a request, and return the status and the answer. Raises `Stop` if another try would not help.
+        """Send a request, and return the status and the answer.
+
+        Raises `Stop` after `TRIES` tries, or earlier if another try would not help.
 
         `path` is relative to the base address of the API.
         """

@@ -28,7 +28,7 @@ COMMANDS = {
     "doctor": ("doctor", "Check the installation and say what to do."),
     "retention": ("retention", "Preview deletion, place legal holds, erase a person's data."),
     "recount": ("upkeep.recount", "Check stored counts and correct differences."),
-    "verify-log": ("trust.verify_log", "Verify the audit log and the seals of decisions and verdicts."),
+    "verify-log": ("trust.verify_log", "Verify the audit log and its seals."),
     "seal-key": ("trust.seal_key", "Show or change the key that signs seals."),
     "evidence": ("trust.evidence", "Write a signed evidence bundle."),
     "verify-bundle": ("trust.verify_bundle", "Check an evidence bundle, offline."),

@@ -61,7 +61,7 @@ NAMES: Final = {
 
 
 class BadFile(Exception):
-    """A file that is not a policy file. `line` is 0 if the whole file is meant."""
+    """A file that cannot be read as a policy file or a file of cases. `line` is 0 if the whole file is meant."""
 
     def __init__(self, line: int, message: str, remedy: str) -> None:
         super().__init__(f"{message} {remedy}")
@@ -93,7 +93,7 @@ class PolicyFile:
 
 
 def _find_row(kind: str, rows: Sequence[Any], name: str) -> int | None:
-    """Return the number of the row with that name, the last one if there are several."""
+    """Return the number of the row with that name, the last one if there are several. `set 3` is the third row."""
     if kind == "handoff_files":
         return 0 if rows else None
     if numbered := _NUMBERED.fullmatch(name):

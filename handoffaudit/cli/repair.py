@@ -96,9 +96,9 @@ def command(
     """Repair a document as far as rules can: defaults, mechanical hints, compression.
 
     The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
-    document or submission and is not changed. For a submission, the document is printed. A payload.session that exceeds
-    the token budget is written to handoffs/session-context.json in the document's session_path, if that folder exists,
-    and the candidate refers to the file.
+    document or submission and is not changed. For a submission, the document is printed. If payload.session is removed
+    to meet the token budget, it is written to handoffs/session-context.json in the document's session_path, and the
+    candidate refers to the file. If the folder session_path does not exist, the session is dropped.
 
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """

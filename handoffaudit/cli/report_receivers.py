@@ -108,11 +108,11 @@ SPOOL_BYTES = 64 * 1024 * 1024
 
 
 class Kept(Exception):
-    """The server is away, and the report is kept and sent with the next report; the message says where."""
+    """The report could not be delivered now, and is kept for a later try; the message says where."""
 
 
 class Refused(Exception):
-    """The report will never be accepted; the message says why."""
+    """The report was neither accepted nor kept; the message says why."""
 
 
 class Receiver(Protocol):
@@ -172,7 +172,10 @@ class ReportServer(Server):
 
 @dataclass(frozen=True, slots=True)
 class ServerReceiver:
-    """Receiver that sends reports to a server; a report is on disk from before it is sent until it is answered."""
+    """Receiver that sends reports to a server.
+
+    A report is on disk from before it is sent until it is answered. Without room on the disk, it is only sent.
+    """
 
     server: ReportServer
     spool: Spool

@@ -150,7 +150,10 @@ def lift(number: int, reason: str, tenant: str) -> None:
 @data_option
 @json_option
 def erase(value: str, reason: str, tenant: str, *, yes: bool, as_json: bool) -> None:
-    """Count the rows with a VALUE, such as an e-mail or a name, and with --yes replace it in all of them."""
+    """Count the rows with a VALUE, such as an e-mail or a name, and with --yes replace it in them.
+
+    Rows that a legal hold keeps are counted as held, and stay unchanged.
+    """
     start_with_database()
     from handoffaudit.accounts import Refused
     from handoffaudit.diagnostics import erasure

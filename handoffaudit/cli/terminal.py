@@ -136,7 +136,7 @@ skills_option = click.option(
     "--skills",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Warn about targets that no skill (SKILL.md) in this folder is named after.",
+    help="Folder of skills, the known agents: warn about a target that no SKILL.md in it names.",
 )
 
 

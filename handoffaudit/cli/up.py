@@ -1,4 +1,4 @@
-"""`handoffaudit up`: starts everything. The module checks folder and address first, and does not load Django."""
+"""`handoffaudit up`: starts everything. Folder and address are checked before Django is set up."""
 
 import errno
 import fcntl
@@ -148,7 +148,7 @@ DEATHS_BEFORE_READY = 3
 def command(host: str, port: int, *, sample: bool) -> None:
     """Start everything: database, web server and worker. Stop with Ctrl-C.
 
-    The first start prints a one-time link, with which the first administrator signs in.
+    Until an administrator can sign in, each start prints a one-time link for the first administrator.
     """
     serve(host, port, load_sample if sample else None)
 
@@ -241,7 +241,10 @@ def announce(address: str, folder: Path, link: str | None) -> None:
 
 
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
-    """Wait until the server is ready, and return False if a signal came first; report each missing part once."""
+    """Wait until the server is ready, and return False if a signal came first. Raise `Stop` if it does not get ready.
+
+    What is missing is reported when it changes.
+    """
     until = time.monotonic() + READY_PATIENCE_SECONDS
     missing: str | None = ""
     while not supervisor.stopping:
@@ -258,7 +261,7 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
 
 
 def describe_failed_checks(host: str, port: int) -> str | None:
-    """Return the failed checks of `/readyz`; empty without an answer, None if nothing is missing."""
+    """Return the failed checks of `/readyz`; empty without an answer, None if the server is ready, even if degraded."""
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})

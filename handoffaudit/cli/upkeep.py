@@ -107,7 +107,7 @@ def _copy(database: Path, target: Path) -> None:
 @data_option
 @json_option
 def recount(*, check: bool, agents: bool, as_json: bool) -> None:
-    """Count all handoffs again, compare with the stored counts, and correct the differences."""
+    """Count all handoffs and handoff files again, compare with the stored counts, and correct the differences."""
     if check and agents:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
@@ -173,8 +173,8 @@ def manage(arguments: tuple[str, ...]) -> None:
 @click.option("--target", metavar="AGENT", help="Only handoffs to this agent.")
 @click.option("--code", metavar="CODE", help="Only handoffs with a finding of this rule code.")
 @click.option("--trace", metavar="TRACE", help="Only handoffs of this trace.")
-@click.option("--since", metavar="TIME", help="Only handoffs received since: 24h, 7d, a date, or a date and time.")
-@click.option("--until", metavar="TIME", help="Only handoffs received before (exclusive).")
+@click.option("--since", metavar="TIME", help="Only handoffs since: 24h, 7d, a date, or a date and time.")
+@click.option("--until", metavar="TIME", help="Only handoffs before this time (exclusive).")
 @click.option(
     "--reviews", is_flag=True, help="Only handoffs decided by a person, with the decision, as input for eval."
 )

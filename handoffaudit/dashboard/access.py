@@ -135,7 +135,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     """Return a decorator that admits members of the address's tenant whose role includes this role.
 
     The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
-    who is not a member gets 404, as if the tenant did not exist, and a member with another role gets 403. An
+    who is not a member gets 404, as if the tenant did not exist, and a member with too small a role gets 403. An
     administrator who has to set up a second factor first is sent to the page for it. The access tests read the
     required role from the view's `role` attribute.
     """
@@ -212,7 +212,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Answer an error that happened outside of a view."""
+    """Answer an unexpected error of a page, or any error that happened outside of a view."""
     fault = fault_of(sys.exception())
     return page(fault) if fault else render(request, "500.html", status=500)
 

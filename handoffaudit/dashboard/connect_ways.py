@@ -42,8 +42,8 @@ class Code:
 class Way:
     """A way to connect agents.
 
-    `packages` are the distributions to install; without packages, nothing is installed and the code itself names the
-    server and the key. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide of
+    `packages` are the distributions to install; without packages, the code itself names the server and the key, and
+    installs what it needs. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide of
     Help. `delay` says when handoffs appear, for ways whose handoffs are made after the sender got its answer.
     """
 
@@ -125,7 +125,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Handoffs and tool calls that your code does not pass to the client.",),
         gate=(
             "Stop: gate returns a verdict that is false, and verdict.why says why in a text for an LLM.",
-            "Wait for a person: verdict.wait(300) waits for 300 seconds, and gate(…, wait=300) does the same.",
+            "Wait for a person: verdict.wait(300) waits for at most 300 seconds, and gate(…, wait=300) does the same.",
             "Resume: your code goes on where it waited.",
             _AWAY,
         ),
@@ -151,7 +151,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         gate=(
             "Stop: handoff_gate() stops a handoff tool before it runs. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
             'Resume: handoff_gate(policy="interrupt") interrupts the graph, and Command(resume=…) continues it '
             "after the decision. This needs a checkpointer.",
             "Command(goto=…) calls no tool, so nothing can be stopped there: call Client.gate in the node.",
@@ -176,7 +176,7 @@ WAYS: Final[Sequence[Way]] = (
         gate=(
             "Stop: gated(writer) asks before the writer takes over. A blocked handoff leaves the work with its sender, "
             "whose LLM reads why.",
-            "Wait for a person: the run waits inside the handoff, for 300 seconds as shipped.",
+            "Wait for a person: the run waits inside the handoff, for at most 300 seconds as shipped.",
             "Resume: the run goes on where it waited. It cannot end and be resumed later: the SDK has approvals for "
             "function tools only.",
         ),
@@ -199,7 +199,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         gate=(
             "Stop: a blocked handoff does not happen. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
             'Resume: HandoffCapability(…, policy="interrupt") ends the run with DeferredToolRequests, and '
             "DeferredToolResults continues it after the decision.",
         ),
@@ -219,7 +219,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Workflow agents, such as SequentialAgent: no agent decides there.",),
         gate=(
             'Stop: the answer of a blocked transfer is {"error": …}. The LLM reads why, and can correct the handoff.',
-            "Wait for a person: the run waits for 300 seconds, as shipped.",
+            "Wait for a person: the run waits for at most 300 seconds, as shipped.",
             "Resume: the run goes on where it waited. It cannot end and be resumed later.",
             "A transfer that a callback or a tool of your own sets is only observed.",
         ),
@@ -239,7 +239,7 @@ WAYS: Final[Sequence[Way]] = (
         gate=(
             "Stop: a blocked delegation does not happen, and the LLM reads why. With the guardrail, the agent does a "
             "blocked task again.",
-            "Wait for a person: the thread of the crew waits for 300 seconds, as shipped.",
+            "Wait for a person: the thread of the crew waits for at most 300 seconds, as shipped.",
             "Resume: the crew goes on where it waited. It cannot end and be resumed later.",
         ),
     ),
@@ -258,7 +258,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Edges of a Graph: no agent decides there.",),
         gate=(
             "Stop: the tool is cancelled. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
             'Resume: HandoffHooks(policy="interrupt") interrupts the swarm, and the answer to the interrupt continues '
             "it after the decision.",
         ),
@@ -292,8 +292,9 @@ WAYS: Final[Sequence[Way]] = (
         sees=("Each handoff that you send.", "Tool results, if you send them with a key with the scope observe."),
         misses=("Everything that you do not send.",),
         gate=(
-            "Stop: with Prefer: wait=10 the answer has the verdict. Start the next agent if state is accepted.",
-            "Wait for a person: GET /api/v1/handoffs/ID with Prefer: wait=60 answers after the decision.",
+            "Stop: Prefer: wait=10 waits at most 10 s for the verdict. Start the next agent if state is accepted.",
+            "Wait for a person: GET /api/v1/handoffs/ID with Prefer: wait=60 answers after the decision, or after 60 "
+            "seconds.",
             _USE,
         ),
     ),
@@ -310,8 +311,9 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=("Everything that your code does not send.",),
         gate=(
-            "Stop: Prefer: wait=10 waits for the verdict. Start the next agent if state is accepted.",
-            "Wait for a person: fetch /api/v1/handoffs/ID with Prefer: wait=60, which answers after the decision.",
+            "Stop: Prefer: wait=10 waits at most 10 s for the verdict. Start the next agent if state is accepted.",
+            "Wait for a person: fetch /api/v1/handoffs/ID with Prefer: wait=60, which answers after the decision, or "
+            "after 60 seconds.",
             _USE,
             "While the server is away, fetch fails: your code decides, and sends the handoff again later.",
         ),
@@ -330,7 +332,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Handoffs for which the LLM calls no tool.", "Tool results."),
         gate=(
             "Stop: the tool answers that the next agent must not start, and why. The LLM decides what it does then.",
-            "Wait for a person: get_verdict waits for 50 seconds at a time.",
+            "Wait for a person: get_verdict waits for at most 50 seconds at a time.",
             "Resume: get_verdict with start=true uses the approval, which works once.",
             "While the server is away, the tools answer with an error, and nothing is sent later.",
         ),
@@ -369,7 +371,8 @@ WAYS: Final[Sequence[Way]] = (
         label="OpenTelemetry",
         scopes=_SEND_AND_OBSERVE,
         guide="connect-opentelemetry",
-        delay="The handoffs of a trace appear when it has been quiet for 10 seconds. If none does, no rule applies.",
+        delay="The handoffs of a trace appear when it has been quiet for 10 seconds, or sooner if it is complete. If "
+        "none appears, no rule applies.",
         code=(
             Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
             Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),

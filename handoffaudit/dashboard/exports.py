@@ -363,7 +363,10 @@ def period_evidence(request: HttpRequest, who: TenantMembership) -> HttpResponse
 
 
 def _download(request: HttpRequest, who: TenantMembership, back: str, find: Callable[[], Subject]) -> HttpResponseBase:
-    """Return the bundle. If it cannot be built, redirect to `back` with a message that says why."""
+    """Return the bundle. If it cannot be built, redirect to `back` with a message that says why.
+
+    A subject without handoffs is answered with 404, and an invalid period with 400.
+    """
     try:
         subject = find()
         if request.method == "HEAD":

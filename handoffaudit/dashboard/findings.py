@@ -47,13 +47,13 @@ from handoffaudit.validation.layers import entry_of
 # Each sign has a tone and an icon, so that signs differ in more than their colour.
 SIGNS = {
     "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
-    "muted": ("muted", "quiet", "skipped", "It counts as noise until it grows"),
+    "muted": ("muted", "quiet", "skipped", "It is hidden until it grows, its mute ends, or somebody unmutes it"),
     "new": ("new", "wait", "info", "Seen first within the last 24 hours"),
     "growing": (
         "growing",
         "wait",
         "diagnostics",
-        "Handoffs in 7 days: at least 1.5 times the 7 days before",
+        "At least 10 handoffs in 7 days, and at least 1.5 times as many as in the 7 days before",
     ),
 }
 
@@ -382,7 +382,7 @@ def _answer_live(request: HttpRequest, who: TenantMembership, parts: Sequence[st
 
 
 def _waiting_numbers(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:
-    waits = group_members.waiting_in(who.tenant, groups)
+    waits = group_members.count_waiting_in(who.tenant, groups)
     return [WaitingNumber(one, waits.numbers.get(one.pk, 0), waits.more) for one in groups]
 
 

@@ -1,4 +1,4 @@
-"""Guides from docs/, one for each role, rendered as pages of Help."""
+"""Guides from docs/, one for each role and others to look things up, rendered as pages of Help."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -199,7 +199,7 @@ def _linked(token: Token, tenant: Tenant) -> Token:
 
 
 def _open_to(who: TenantMembership, children: Sequence[Token]) -> Iterator[Token]:
-    """Yield the tokens without links to pages that need a higher role or are not part of Help; the text stays."""
+    """Yield the tokens without links to pages that need a higher role or that the product lacks; the text stays."""
     kept = True
     for token in children:
         if token.type == "link_open":

@@ -70,7 +70,7 @@ def theme(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the preferences of this person: the time zone, and the way to the password."""
+    """Show the preferences of this person: the time zone, and the way to passkeys and the password."""
     chosen = who.person.time_zone if access.is_zone(who.person.time_zone) else ""
     context = {
         "chosen": chosen,
@@ -280,7 +280,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _data_option() -> str:
-    """Return the command-line option for this server's data folder; empty for the default folder."""
+    """Return the command-line option for this server's data folder; empty for the default folder or PostgreSQL."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
 
@@ -322,8 +322,9 @@ def build_trace_url(slug: str, trace_id: str) -> str:
 def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -> str:
     """Return the page of the item that `open` in the address of a list names; an empty string if it names none.
 
-    `page` is the list, and `query` the query that its rows add to their links. The page of the item answers for an item
-    that does not exist. Raise `Http404` for an id that no item can have.
+    A trace or an agent whose name cannot be part of a path is not opened, either. `page` is the list, and `query` the
+    query that its rows add to their links. The page of the item answers for an item that does not exist. Raise
+    `Http404` for an id that no item can have.
     """
     item = request.GET.get("open", "")
     if not item:

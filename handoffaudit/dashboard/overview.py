@@ -16,7 +16,7 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.dashboard.diagnostics import llm_health
 from handoffaudit.dashboard.navigation import build_agent_url
-from handoffaudit.dashboard.review.queue import waiting
+from handoffaudit.dashboard.review.queue import count_waiting
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.dashboard.templatetags.formats import percent
 from handoffaudit.dashboard.templatetags.ui import code_title
@@ -182,7 +182,7 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
     """Return the items that need attention now. `waits` in the context joins the numbers that decisions change."""
-    for_review, model = waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
+    for_review, model = count_waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
     # Without a key, the LLM checks nothing, and the page shows neither number.
     is_checked = model.standing is not status.Standing.NO_KEY
     return {
@@ -327,7 +327,7 @@ _PARTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewsLine:
-    """One line of the news: an icon with its meaning, the text around a name, and the link to what changed."""
+    """One line of the news: an icon with its meaning, a name with the text after it, and the link to what changed."""
 
     icon: str
     kind: str
@@ -373,7 +373,7 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
             "agents",
             "Route",
             f"{cut(source, _LONGEST)} → {cut(target, _LONGEST)}",
-            f"first used in {DAYS_OF_ROUTES} days, {pluralize(number, 'handoff')}",
+            f"used for the first time in {DAYS_OF_ROUTES} days, {pluralize(number, 'handoff')}",
             link(source=source, target=target),
         )
         for (source, target), number in news.routes

@@ -46,7 +46,7 @@ def as_json(value: Any) -> str:
 
 
 def weight(text: str) -> int:
-    """Return how many bytes the text takes on a page, where one character can take up to twelve."""
+    """Return how many bytes the text takes on a page, where one character of a sender can take up to 13."""
     return len(escape(text).encode("utf-8", "replace"))
 
 

@@ -266,7 +266,7 @@ def _finish(
 @require_role(Role.REVIEWER)
 @require_POST
 def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Reassign the selected handoffs that wait for review."""
+    """Assign the selected handoffs or, of selected traces, those that wait for review."""
     reviewers = activity.list_reviewers(who.tenant)
     try:
         selection = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE))

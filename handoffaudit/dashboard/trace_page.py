@@ -118,7 +118,7 @@ class ShownSuspect:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool result in the list; `before` is the first handoff that was judged with it, None if there is none."""
+    """A tool result in the list; `before` is the first handoff at or after its time, None if there is none."""
 
     result: ToolResult
     excerpt: str

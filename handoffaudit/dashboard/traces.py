@@ -1,4 +1,4 @@
-"""The list of traces, ordered by their newest matching handoff, and the wrong values of one trace."""
+"""The list of traces, and the wrong values of one trace."""
 
 import re
 from collections import Counter

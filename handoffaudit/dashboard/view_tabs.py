@@ -43,7 +43,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
             "rejected-today",
             "Rejected, last 24 hours",
             "state=rejected&since=24h",
-            "Received in the last 24 hours and rejected",
+            "Rejected handoffs of the last 24 hours",
         ),
         BuiltIn("send-again", "Awaiting retry", "state=rejected", "Rejected, without a later attempt"),
         BuiltIn("would-be-stopped", "Shadow blocks", "flag=shadowed", "Accepted only because of shadow mode"),
@@ -52,20 +52,22 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "groups": (
         BuiltIn(
-            "to-review", "Waiting for review", "sort=waiting", "Groups with the most handoffs that wait for a person"
+            "to-review", "Waiting for review", "sort=waiting", "Groups with handoffs that wait for a person, most first"
         ),
-        BuiltIn("seen-last", "Seen last", "sort=newest", "The groups that were seen last first"),
-        BuiltIn("growing", "Growing", "sort=growing", "More handoffs in the last 7 days than in the 7 before"),
+        BuiltIn("seen-last", "Seen last", "sort=newest", "Groups by their last handoff, newest first"),
+        BuiltIn(
+            "growing", "Growing", "sort=growing", "10 or more handoffs in 7 days, at least 1.5 times the 7 days before"
+        ),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (
         BuiltIn("held", "Held", "view=held", "Held until a person decides"),
-        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries"),
+        BuiltIn("escalated", "Escalated", "view=escalated", "Rejected and critical, or not fixed by retries or repair"),
         BuiltIn("rejected", "Rejected", "view=rejected", "Other rejected handoffs, the newest first"),
-        BuiltIn("mine", "Assigned to me", "view=mine", "Reassigned to you by somebody else"),
+        BuiltIn("mine", "Assigned to me", "view=mine", "Assigned to you, by yourself or somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
         BuiltIn("proposed", "My proposals", "view=proposed", "Your proposals that wait for a second person"),
-        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Taken out of the queue with a note"),
+        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Assigned to a person or to nobody, so not in the queue"),
         BuiltIn("muted", "Muted", "view=muted", "All findings that block the handoff are muted"),
     ),
     "traces": (
@@ -76,7 +78,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "logs": (
         BuiltIn("failures", "Health lines", "kind=health", "Whether the handoff files of agents were used"),
         BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
-        BuiltIn("gate", "Gate", "kind=gate", "Decisions of gates"),
+        BuiltIn("gate", "Gate", "kind=gate", "Calls, decisions and errors of gates"),
         BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),
     ),
 }
@@ -276,7 +278,7 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 
 
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
-    """Return the view that a default names; None if nothing is chosen or a built-in view no longer exists."""
+    """Return the view that a default names; None for no choice, for all rows, and for a built-in view that is gone."""
     return (row.view or built_in(page, row.built_in)) if row else None
 
 

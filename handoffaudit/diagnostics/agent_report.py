@@ -58,7 +58,8 @@ class AgentReport:
 
     `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
     for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days whose
-    hours retention has added up. `sampled` means that findings or times cover only the newest handoffs.
+    hours retention has added up. `newest` lists the agent's newest handoffs, also from outside the window. `sampled`
+    means that findings or times cover only the newest handoffs.
     """
 
     agent: Agent
@@ -79,7 +80,7 @@ class AgentReport:
 
 
 def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
-    """Return the report of an agent for handoffs received in the window."""
+    """Return the report of an agent for the handoffs of the window."""
     seen = load_routes(tenant, window.since, window.until, name)
     found = _load_findings(tenant, name, window)
     findings = _sum(found)
@@ -100,7 +101,7 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
 
 
 def is_known(tenant: Tenant, name: str) -> bool:
-    """Return whether the agent was ever seen, is declared, or is in the registry."""
+    """Return whether the agent was ever seen, is in a declared route, or is in the registry."""
     if not name or "\x00" in name:
         return False
     seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _build_conditions(name)]

@@ -94,7 +94,7 @@ class AgentRoutes:
 
 
 def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> AgentRoutes:
-    """Return the routes of handoffs received from `since` on and before `until`, in whole hours.
+    """Return the routes of the handoffs from `since` on and before `until`, in whole hours.
 
     With `agent`, return only the routes from that agent and to that agent.
     """
@@ -265,7 +265,7 @@ class Agents:
 
 
 def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
-    """Return the agents of handoffs received from `since` on and before `until`."""
+    """Return the agents of the handoffs from `since` on and before `until`."""
     seen = load_routes(tenant, since, until)
     table = kinds.agents.current(tenant)
     declared = frozenset((row.source, target) for row in table.rows for target in row.targets)
@@ -374,7 +374,7 @@ def declared_names(tenant: Tenant) -> set[str]:
 
 
 def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
-    """Declare the role of one agent. Raise `InvalidPolicy` for a role or a name that does not exist."""
+    """Declare the role of one agent. Raise `InvalidPolicy` for an unknown role or an invalid name."""
     row = policy_agents.declare_role(agent, role, actor, timezone.now())
     version = kinds.roles.current(tenant).version
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
@@ -383,7 +383,7 @@ def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = 
 def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
     """Declare the role of several agents as one version; an empty role withdraws their declarations.
 
-    Raise `InvalidPolicy` for a role or a name that does not exist.
+    Raise `InvalidPolicy` for an unknown role or an invalid name.
     """
     names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
     rows = [row for row in table.rows if row.agent not in names]

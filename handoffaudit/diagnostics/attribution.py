@@ -85,9 +85,10 @@ def anything_due() -> bool:
 
 
 def run() -> int:
-    """Attribute the judged handoffs that are due, and return their number; 0 if another process is attributing.
+    """Attribute the judged handoffs that are due, then group older findings, and return the number of handoffs.
 
-    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, attribution pauses.
+    Return 0 if another process is attributing. The run ends when nothing is due, or after a minute. While handoffs wait
+    to be judged, attribution pauses.
     """
     parts = iter(lambda: _attribute_part() or _group_part(), 0)
     return LEASE.run_parts(parts, _LONGEST_RUN, judge.is_anything_waiting)

@@ -217,7 +217,8 @@ class CodeReport:
     """The report of one code in a window.
 
     `change` is the share of final attempts with the code, in the window and in the period before. A smaller share is
-    better. `first` is the first handoff that ever had the code.
+    better. `first` is the first handoff that ever had the code. `newest` lists the newest handoffs with the code, also
+    from outside the window.
     """
 
     code: str
@@ -268,7 +269,7 @@ def is_known(tenant: Tenant, code: str) -> bool:
 
 
 def _measure_share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
-    """Return the share of final attempts with the code, among the final attempts received in that time."""
+    """Return the share of final attempts with the code, among the final attempts of that time."""
     rows = HOURLY_TOTALS.read(tenant, since, until, code__in=("", code), state__in=FINAL)
     sums = dict(rows.order_by().values_list("code").annotate(sum=Sum("number")))
     return Share(sums.get(code, 0), sums.get("", 0))

@@ -48,8 +48,10 @@ class WindowOut(Figures):
 
 
 class ReasonShareOut(Figures):
-    number: int = Field(validation_alias="part", description="The number.")
-    percent: float | None = Field(description="Percent of all; null if the total is 0.")
+    number: int = Field(
+        validation_alias="part", description="Number of handoff files that went unused for this reason."
+    )
+    percent: float | None = Field(description="Percent of all expected files; null if no file was expected.")
 
 
 class FileTallyOut(Figures):
@@ -89,6 +91,7 @@ class PairOut(FileTallyOut):
 class FilesOut(Figures):
     overall: FileTallyOut = Field(description="The totals.")
     by_runtime: list[RuntimeOut] = Field(validation_alias="runtimes", description="Totals by agent runtime.")
+    other_runtimes: FileTallyOut = Field(description="The sum of the runtimes that are not listed.")
     by_phase_and_agent: list[PairOut] = Field(
         validation_alias="pairs", description="Phase and agent pairs, sorted by phase and agent."
     )
@@ -208,6 +211,8 @@ def _csv_rows(report: ComplianceReport) -> Iterator[list[_Cell]]:
     yield _csv_file_row("overall", ("", ""), bounds, files.overall)
     for one in files.runtimes:
         yield _csv_file_row("runtime", (one.name, ""), bounds, one.tally)
+    if files.other_runtimes.total:
+        yield _csv_file_row("runtime_others", ("", ""), bounds, files.other_runtimes)
     for pair in files.pairs:
         yield _csv_file_row("phase_and_agent", (pair.phase, pair.agent), bounds, pair.tally)
     if files.others.total:
@@ -268,16 +273,19 @@ def _text_files(report: ComplianceReport) -> Iterable[str]:
     yield from _table([("overall",)], [_text_file_cells(files.overall)], ("",), head)
     if files.runtimes:
         yield ""
-        runtimes = [(one.name or "(not given)",) for one in files.runtimes]
-        yield from _table(runtimes, [_text_file_cells(one.tally) for one in files.runtimes], ("runtime",), head)
+        runtimes = [((one.name or "(not given)",), one.tally) for one in files.runtimes]
+        yield from _text_file_table(runtimes, files.other_runtimes, ("runtime",), head)
     if files.pairs:
         yield ""
-        names: list[tuple[str, ...]] = [(pair.phase, pair.agent) for pair in files.pairs]
-        tallies = [pair.tally for pair in files.pairs]
-        if files.others.total:
-            names.append(("others",))
-            tallies.append(files.others)
-        yield from _table(names, [_text_file_cells(tally) for tally in tallies], ("phase", "agent"), head)
+        pairs = [((pair.phase, pair.agent), pair.tally) for pair in files.pairs]
+        yield from _text_file_table(pairs, files.others, ("phase", "agent"), head)
+
+
+def _text_file_table(
+    lines: Iterable[tuple[tuple[str, ...], FileTally]], others: FileTally, heads: tuple[str, ...], head: tuple[str, ...]
+) -> Iterable[str]:
+    rows = [*lines, (("others",), others)] if others.total else list(lines)
+    return _table([names for names, _ in rows], [_text_file_cells(tally) for _, tally in rows], heads, head)
 
 
 def _text_file_cells(tally: FileTally) -> tuple[str, ...]:

@@ -22,10 +22,14 @@ from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of,
 
 @dataclass(frozen=True, slots=True)
 class FileCompliance:
-    """The file compliance: overall, by runtime, and by phase and agent. `others` sums the pairs that are not listed."""
+    """The file compliance: overall, by runtime, and by phase and agent.
+
+    `other_runtimes` sums the runtimes, and `others` the pairs, that are not listed.
+    """
 
     overall: FileTally
     runtimes: Sequence[Runtime]
+    other_runtimes: FileTally
     pairs: Sequence[Pair]
     others: FileTally
 
@@ -129,16 +133,19 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCounts:
-    """Return the outcomes of all handoffs received in that time."""
+    """Return the outcomes of all handoffs whose time (`Handoff.at`) is in that period."""
     rows = HOURLY_TOTALS.read(tenant, since, until, code="").order_by()
     return _sum_judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", OutcomeCounts())
 
 
 def _build_files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
     ran, overall = file_stats.pairs_and_overall(tenant, window.since, window.until)
+    runtimes = file_stats.runtimes(tenant, window.since, window.until)
+    is_all = len(runtimes) < file_stats.MOST_RUNTIMES
     return FileCompliance(
         overall=overall,
-        runtimes=file_stats.runtimes(tenant, window.since, window.until),
+        runtimes=runtimes,
+        other_runtimes=FileTally() if is_all else overall.rest(FileTally.of(one.tally for one in runtimes)),
         pairs=list_all_pairs(ran, [*file_stats.known_pairs(tenant), *expected]),
         others=overall.rest(FileTally.of(pair.tally for pair in ran)),
     )

@@ -59,7 +59,10 @@ _AFTER: Final = r"(?!\w)"
 
 
 def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
-    """Begin to count the rows with a value. Raise `Refused` for a value that cannot be erased."""
+    """Begin to count the rows with a value, or return the value's unfinished erasure.
+
+    Raise `Refused` for a value that cannot be erased, a reason that cannot be kept, or too many unfinished erasures.
+    """
     value, reason = value.strip(), reason.strip()
     _check_value(tenant, value)
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
@@ -173,7 +176,7 @@ def _list_due() -> "QuerySet[Erasure]":
 
 
 def _work(one: Erasure) -> None:
-    """Process the next batch of rows of an erasure. If no rows are left, end the count or the erasure."""
+    """Process the next batch of rows. If no rows are left, end the count or the erasure. Cancel an expired erasure."""
     if one.state == ErasureState.COUNTED:
         with transaction.atomic():
             if _lock(one):

@@ -74,7 +74,7 @@ def _from_table(table: Table[HandoffFilesPolicy]) -> FilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The numbers of last week's handoff files that fail without and with the strict policy."""
+    """The numbers of handoff files of the last 7 days that fail without and with the strict policy."""
 
     total: int
     failed: int
@@ -206,9 +206,11 @@ class ReportSummary(BaseModel):
     wrong_path: _Given = Field(description="The path where a file of that name was found; the nearest of several.")
     source: str = Field(description="handoff_json or text_fallback.", examples=["text_fallback"])
     reason: _Given = Field(description="file_missing, json_parse_error or schema_invalid.", examples=["file_missing"])
-    fallback: _Given = Field(description="text_fallback_ok or text_fallback_fail; null if there was no text.")
+    fallback: _Given = Field(
+        description="text_fallback_ok or text_fallback_fail; null if the file was used or there was no text."
+    )
     reasons: Annotated[list[str], BeforeValidator(_reasons)] = Field(
-        validation_alias="fallback", description="Both are set if the fallback ran."
+        validation_alias="fallback", description="The values of reason and fallback that are not null."
     )
     failed: bool = Field(description="Whether the phase should block.")
 

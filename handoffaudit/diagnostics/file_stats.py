@@ -27,8 +27,8 @@ from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 class HealthKey(NamedTuple):
     """The key under which a file report or a health line is counted.
 
-    `hour` is the hour of the report or line, in UTC. `reason` is empty if the file was used. `fallback` is empty if the
-    response text was not tried.
+    `hour` is the hour of the report or line, in UTC. `reason` is empty if the file was used, or if a line gives no
+    reason. `fallback` is empty if the response text was not tried, or if a line gives no fallback.
     """
 
     hour: datetime

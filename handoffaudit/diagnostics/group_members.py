@@ -49,7 +49,7 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupedFindings:
-    """The findings of a handoff by group: its time of receipt, its route (source and target agent), and its group keys.
+    """The findings of a handoff by group: its time (`Handoff.at`), its route (source and target), and its group keys.
 
     Each key says whether it is decisive.
     """
@@ -210,7 +210,7 @@ def is_growing(days: Sequence[int]) -> bool:
 
 
 def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
-    """Return by how many handoffs the last week exceeds the week before, for each growing group."""
+    """Return by how many handoffs the last week exceeds the week before, for each group for which it does."""
     today = timezone.now().date()
     since, before = today - timedelta(days=WEEK), today - timedelta(days=2 * WEEK)
     rows = FindingGroupDay.objects.filter(group__in=groups.values("pk"), day__gt=before).order_by()
@@ -232,20 +232,20 @@ class Waiting:
     more: bool = False
 
 
-def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
+def count_waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
     """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large.
 
     `of_all` holds the numbers of all groups, where the caller has read them.
     """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
-        return of_all or waiting(tenant)
+        return of_all or count_waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
     members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
     there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))
     return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
 
 
-def waiting(tenant: Tenant) -> Waiting:
+def count_waiting(tenant: Tenant) -> Waiting:
     """Return the numbers of waiting handoffs of all groups, including muted groups."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
@@ -285,7 +285,7 @@ _DECIDED: Final = (State.APPROVED, State.DECLINED)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's decision on a handoff of the group; the event has the reason."""
+    """The decision of a person or a key on a handoff of the group; the event has the reason."""
 
     handoff: Handoff
     event: Event
@@ -293,7 +293,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """The numbers of approved, declined and undecided handoffs of a group, with the newest decisions.
+    """The numbers of approved, declined and all other handoffs of a group, with decisions on the newest of them.
 
     `is_cut` means that only the newest handoffs of the group were counted.
     """
@@ -358,7 +358,10 @@ def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Han
 
 
 def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
-    """Return the newest of `handoffs` whose verdict still has the group's finding, with this finding, or None."""
+    """Return the first handoff whose verdict still has the group's finding, with this finding, or None.
+
+    Only the first `_EXAMPLES` handoffs are looked at.
+    """
     for handoff in handoffs[:_EXAMPLES]:
         if handoff.verdict is None:
             continue

@@ -16,13 +16,13 @@ from handoffaudit.diagnostics.group_members import (
     WEEK,
     Routes,
     Waiting,
+    count_waiting,
+    count_waiting_in,
     days_of,
     growth,
     has_route,
     is_growing,
     routes_of,
-    waiting,
-    waiting_in,
 )
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import (
@@ -169,7 +169,7 @@ def _sort(
     tenant: Tenant, filters: GroupFilters, rows: "QuerySet[FindingGroup]", after: "_After | None", number: int
 ) -> tuple[list[tuple[FindingGroup, int]], Waiting | None]:
     """Return the first groups after a place with their ranks, and the waiting handoffs if the order needs them."""
-    waits = waiting(tenant) if filters.sort in (URGENT, "waiting") else None
+    waits = count_waiting(tenant) if filters.sort in (URGENT, "waiting") else None
     if filters.order.columns:
         return _list_by_column(rows, filters.order, _PARTS, after, number), waits
     if filters.sort == URGENT:
@@ -182,12 +182,12 @@ def _add_waiting(
     tenant: Tenant, filters: GroupFilters, groups: list[FindingGroup], waits: Waiting | None
 ) -> list[ListedGroup]:
     is_exact = waits is not None and (filters.sort == "waiting" or not waits.more)
-    return _add_numbers(groups, waits if waits and is_exact else waiting_in(tenant, groups, waits))
+    return _add_numbers(groups, waits if waits and is_exact else count_waiting_in(tenant, groups, waits))
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
     """Return one group with the numbers that the list shows."""
-    (listed,) = _add_numbers([group], waiting_in(tenant, [group]))
+    (listed,) = _add_numbers([group], count_waiting_in(tenant, [group]))
     return listed
 
 
@@ -328,7 +328,7 @@ def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator
 def export_some(tenant: Tenant, numbers: Sequence[int], form: Form) -> Iterator[bytes]:
     """Return the export file of these groups in parts, those with the most handoffs first."""
     groups = list(FindingGroup.objects.filter(tenant=tenant, pk__in=numbers).order_by("-number", "-pk"))
-    rows = [_make_row(one) for one in _add_numbers(groups, waiting_in(tenant, groups))]
+    rows = [_make_row(one) for one in _add_numbers(groups, count_waiting_in(tenant, groups))]
     return export.render_rows(EXPORT_COLUMNS, [rows], form)
 
 

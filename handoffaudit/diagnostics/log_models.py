@@ -11,8 +11,8 @@ class LogImport(models.Model):
     """One upload of a log. `source` is the name of the log; uploads of the same log have the same name.
 
     `received_at` is set when all bytes are stored, `finished_at` when all lines are read. `lines` counts all lines,
-    `known` the lines that an earlier import had, `bad` the new lines in no known format. `kinds` counts the new lines
-    by format.
+    `known` the lines that an earlier import had, `read` the new lines in a known format, `bad` the other new lines, and
+    `kinds` the read lines by format.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -157,7 +157,7 @@ class LogCount(models.Model):
 
 
 class FileReport(models.Model):
-    """A report on an agent's expected handoff file. Rows are only added, never changed.
+    """A report on an agent's expected handoff file. Rows are added, and only an erasure changes them.
 
     `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
     if the response text was not tried. `failed` says that the phase failed by the policy of that time. `content` is the

@@ -128,7 +128,7 @@ class BlockedText(models.Model):
 
 
 class Watermark(models.Model):
-    """The progress of a background job, so that any process can continue the job."""
+    """A time of a background job: how far any process has brought the job, when it ran last, or when its lease ends."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()

@@ -194,8 +194,9 @@ def _moved_rates(before: Mapping[Route, Sums], now: Mapping[Route, Sums]) -> lis
 def has_moved(before: Share, now: Share) -> bool:
     """Return whether a rate moved beyond chance, and by at least 10 points.
 
-    The z-test of two proportions with a pooled variance (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3) must
-    give more than 3, because hundreds of routes are compared at once.
+    A rate of fewer than 50 handoffs before, or fewer than 20 now, has not moved. The z-test of two proportions with a
+    pooled variance (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3) must give more than 3, because hundreds of
+    routes are compared at once.
     """
     if before.total < _FEWEST_BEFORE or now.total < _FEWEST_NOW:
         return False

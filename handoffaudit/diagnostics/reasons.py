@@ -132,7 +132,7 @@ def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair
 
 SHOWN = 3
 
-# At most this many of the newest reports are searched for examples of different agents.
+# At most this many of the newest reports are searched for examples of different agents and phases.
 _READ = 40
 
 
@@ -140,8 +140,8 @@ _READ = 40
 class UnusedFile:
     """An unused file and its problem.
 
-    `message` describes the problem. `place` is a line and column, or the path of a field. It is empty if the message
-    already names the place.
+    `message` describes the problem. `place` is a line and column, or the path of a field. It is empty if there is no
+    place, or if the message already names it.
     """
 
     report: FileReport
@@ -150,9 +150,9 @@ class UnusedFile:
 
 
 def newest_unused(tenant: Tenant, window: Window, reason: str) -> list[UnusedFile]:
-    """Return the newest unused files, at most `SHOWN`, newest first, for as many agents and phases as possible.
+    """Return the newest files that were not used for this reason, at most `SHOWN`, newest first.
 
-    For each agent and phase, the newest file with a wrong path and the newest file without one are candidates.
+    Each agent and phase has at most two of these files: the newest with a wrong path, and the newest without one.
     """
     rows = FileReport.objects.filter(tenant=tenant, reason=reason, id__gte=first_id_at(window.since))
     found: dict[tuple[str, str, bool], FileReport] = {}

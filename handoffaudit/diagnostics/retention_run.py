@@ -221,7 +221,9 @@ def _drop_emptied() -> None:
 
 
 def _drop(found: Sequence[Partition]) -> None:
-    """Drop partitions if all their handoffs are due in all tenants. The run then removes the handoff rows.
+    """Drop partitions if they are empty, or if all their handoffs are due in all tenants.
+
+    In the second case, a run then removes the handoff rows.
 
     While another transaction uses a table for long, the partitions stay, and the rows are deleted instead.
     """

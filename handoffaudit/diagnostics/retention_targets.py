@@ -1,7 +1,7 @@
 """The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
-The age of a row comes from its primary key, which begins with a time: the time of arrival or, for a file report, the
-time in the report.
+The age of a row comes from its primary key, which begins with a time: the time of arrival, for a handoff that was sent
+late the time of the handoff, and for a file report the time in the report. Hourly counts have the hour.
 """
 
 import uuid
@@ -335,7 +335,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs after an id, and return the id of the last one and their number.
 
-    Return None, and remove none, if some of them must stay, or if their documents have not left with their week.
+    Return None, and remove none, if there are none, if some of them must stay, or if their documents have not left with
+    their week.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:

@@ -128,12 +128,13 @@ def create_sample(*, person: Person, origin: Tenant) -> Tenant:
     """Return the person's sample tenant, or create one that the person administers.
 
     A worker then fills a new sample tenant. The audit log of `origin`, the tenant in which the person is now, records
-    the creation. Raise `Refused` if `origin` is a sample tenant.
+    the creation. Raise `Refused` if `origin` is a sample tenant, or if there are too many sample tenants.
     """
     if origin.is_sample:
         raise Refused("This tenant is a sample tenant already.")
     with transaction.atomic():
-        lock_tenant(origin)
+        # Every creation takes this lock, whatever its origin: a person gets one sample tenant, with a slug of its own.
+        lock_tenant(Tenant.objects.filter(is_sample=False).earliest("pk"))
         tenant = of_person(person)
         if tenant is None:
             tenant = _create(person, origin)

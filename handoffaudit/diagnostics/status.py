@@ -75,7 +75,7 @@ def describe_silence(seconds: float) -> str:
 
 
 def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
-    """Return a message if handoffs of the tenant wait for a worker and no worker was seen, else an empty text.
+    """Return a message if handoffs of the tenant wait for a worker and none was seen lately, else an empty text.
 
     `oldest_unjudged_at` is the time of receipt of the tenant's oldest handoff that waits for a worker or for the LLM.
     """

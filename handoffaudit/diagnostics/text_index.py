@@ -155,7 +155,7 @@ def _index(due: Sequence[uuid.UUID]) -> int:
 
 
 def words_or_none(pk: uuid.UUID, tenant_id: int, original: bytes | memoryview) -> str:
-    """Return the words of a document. An exception is a bug of this product, and must not stop the index."""
+    """Return the words of a document, or none after an exception, which is a bug and must not stop the index."""
     try:
         return words_of(tenant_id, original)
     except Exception:
@@ -276,7 +276,8 @@ def _is_of_word(char: str) -> bool:
 def search(tenant: Tenant, text: str, most: int = MOST_FOUND) -> list[uuid.UUID]:
     """Return the ids of the newest blocked handoffs whose documents contain all words of the text.
 
-    The last word also matches the beginning of a word if it has at least three characters.
+    The last word also matches the beginning of a word if it has at least three characters and the text does not end
+    with a space. Without a word of at least three characters, nothing is found.
     """
     words = list(dict.fromkeys(split(text)))[:MOST_WORDS]
     if not any(len(word) >= SHORTEST_PREFIX for word in words):
@@ -350,5 +351,5 @@ def _newest(source: str, matches: str, order: str) -> str:
 
 
 def forget(tenant: Tenant, handoffs: Iterable[uuid.UUID]) -> None:
-    """Remove the words of these handoffs, whose documents are gone."""
+    """Remove the words of these handoffs, whose documents are gone or have changed."""
     BlockedText.objects.filter(tenant=tenant, handoff__in=list(handoffs)).delete()

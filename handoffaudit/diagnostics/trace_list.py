@@ -51,9 +51,9 @@ _AT: Final = Coalesce("sent_at", "received_at")
 class ListedTrace:
     """A trace with the values that the list shows, computed from its first `MOST_COUNTED` handoffs.
 
-    `is_longer` means that the trace has more handoffs. `newest_at` is the time of receipt of the newest handoff that
-    matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not count
-    missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
+    `is_longer` means that the trace has more handoffs. `newest_at` is the time (`Handoff.at`) of the newest handoff
+    that matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not
+    count missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
     `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff, and
     `mark` differs as soon as anything else in the row changes.
     """

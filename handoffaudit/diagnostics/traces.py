@@ -39,9 +39,10 @@ class Traced:
     """One handoff of a trace.
 
     `number` counts from 1. `flaws` are the findings, and `is_noted` means the same as in `Step`. `seconds` is the time
-    since the arrival of the previous handoff of the trace, None for the first. `loops` says that the chain returns to
-    an earlier agent without progress. `long` says that the chain is longer than recommended, `over` that it is longer
-    than allowed without approval. `calls` counts the tool results since the handoff before, where they were read.
+    between `Handoff.at` of the previous handoff of the trace and of this one, None for the first. `loops` says that the
+    chain returns to an earlier agent, with or without a reason, or that the work repeats without progress. `long` says
+    that the chain is longer than recommended, `over` that it is longer than allowed without approval. `calls` counts
+    the tool results since the handoff before, where they were read.
     """
 
     number: int

@@ -177,7 +177,7 @@ _HEIGHT: Final = 104.0
 _TOP: Final = 14.0
 _FLOOR: Final = 76.0
 _INK: Final = "#6e7781"
-# The height of a handoff whose tokens are unknown.
+# The height of a handoff with few tokens, or whose tokens are unknown.
 _LEAST: Final = 4.0
 _BLOCKED: Final = frozenset({"rejected", "held", "declined"})
 _ROOM_OF_A_LABEL: Final = 92.0
@@ -235,8 +235,8 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
     return Drawing(svg=svg, text=words)
 
 
-# The height of each state in a strip, in pixels. The states differ in height, so that readers can tell states apart
-# without colours.
+# The height of each state in a strip, in pixels; every other state has 4. So readers can tell without colours whether a
+# handoff is rejected or declined, held, accepted or approved, or in another state.
 _TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
 _STRIP_HEIGHT: Final = 16
 _MOST_CELLS: Final = 40

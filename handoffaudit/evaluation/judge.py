@@ -222,9 +222,10 @@ class LLMJudge:
         return semantic.question_of(subject) if semantic.skip(subject) is None else None
 
     def judge(self, item: Item, answer: Answer) -> Judged:
-        """Return the result of the layer for an answer to the item's question. Raises `MalformedAnswer`.
+        """Return the result of the layer for an answer to the item's question.
 
-        The field `ms` of the result is the latency of the answer.
+        The field `ms` of the result is the latency of the answer. Raises `MalformedAnswer`, or `UnreadableError` for an
+        item in an unknown format.
         """
         subject = self._subject(item)
         value = semantic.question_of(subject).read(answer.text)

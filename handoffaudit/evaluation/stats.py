@@ -119,7 +119,7 @@ def ratio_interval(clusters: Iterable[Cluster]) -> tuple[float, float] | None:
 class Tally:
     """Counts of the items of a file.
 
-    `shares` counts all items, and `judged_shares` the items that at least one layer did not skip.
+    `shares` counts all items with a label, and `judged_shares` those of them that at least one layer did not skip.
     """
 
     items: int = 0

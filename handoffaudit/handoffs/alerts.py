@@ -17,7 +17,10 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
+from handoffaudit.handoffs.periods import format_utc
 from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.policy.alert_rules import Watched
+from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.validation.prompts.question import Reason
 from handoffaudit.validation.text import pluralize
 
@@ -30,7 +33,7 @@ class AlertKind(StrEnum):
 
     `would_have_rejected`: the LLM would have rejected handoffs that were accepted or approved while the LLM was
     unavailable. `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`:
-    deliveries to a webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
+    deliveries to a webhook were given up. The other kinds come from alert rules (`diagnostics.alert_rules`).
     """
 
     WOULD_HAVE_REJECTED = "would_have_rejected"
@@ -119,9 +122,21 @@ class AlertText:
 
 def describe(alert: Alert) -> AlertText:
     found = _ABOUT[AlertKind(alert.kind)]
+    if alert.kind == AlertKind.FAIL_OPEN:
+        return replace(found, query=f"{found.query}&{_outage_query(alert)}")
     return (
         _describe_queue(alert, found) if alert.kind == AlertKind.QUEUE_AGE and alert.acknowledged_at is None else found
     )
+
+
+def _outage_query(alert: Alert) -> str:
+    """Return the URL query for the time of the alert, from the start of the window with which it was opened."""
+    rules = alert_policy.at_time(alert.tenant_id, alert.opened_at).rows
+    window = next(timedelta(minutes=rule.window_minutes) for rule in rules if rule.name is Watched.FAIL_OPEN)
+    query = f"since={format_utc(alert.opened_at - window)}"
+    if alert.acknowledged_at is None:
+        return query
+    return f"{query}&until={format_utc(max(alert.last_at, alert.acknowledged_at))}"
 
 
 def _describe_queue(alert: Alert, found: AlertText) -> AlertText:
@@ -228,8 +243,9 @@ _ABOUT = {
     ),
     AlertKind.REJECTION_RATE: AlertText(
         _rejection_rate,
-        "The rejection rate is above the level of the alert rule. The reasons on the overview show whether one agent "
-        "or one rule is the cause. This alert closes by itself when the rate is below the warning level again.",
+        "The rejection rate has reached a level of the alert rule. The top findings and agents on the overview show "
+        "whether one rule code or one agent is the cause. This alert closes by itself when the rate is below the "
+        "warning level again.",
         "state=rejected&state=declined",
         "See the rejected and declined handoffs",
     ),

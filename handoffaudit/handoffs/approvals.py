@@ -44,6 +44,15 @@ MEANING = {
     ApprovalStatus.OUTDATED: "the policy changed after it was given",
 }
 
+_ANEW = "Send the document again with retry_of, so that it is judged anew."
+
+_NEXT_STEPS: dict[str, str] = {
+    State.RECEIVED: "Wait for the verdict.",
+    State.VALIDATING: "Wait for the verdict.",
+    State.HELD: "Wait for the decision of a person.",
+    State.ACCEPTED: "An accepted handoff needs no approval.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalState:
@@ -62,7 +71,7 @@ class NotUsable(Exception):
         why = f"The handoff is {handoff.state}, and no approval of it waits to be used."
         if found:
             why = f"The approval can't be used: {MEANING.get(found.status, 'it was withdrawn')}."
-        super().__init__(f"{why} Send the document again with retry_of, so that it is judged anew.")
+        super().__init__(f"{why} {_NEXT_STEPS.get(handoff.state, _ANEW)}")
         self.handoff = handoff
         self.found = found
 
@@ -163,8 +172,9 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
 def carry_over(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     """Approve blocked retries whose document a person has approved before; return the changes of the counts.
 
-    The document and the policy must be the same, and the approval must be unused. The retry uses the approval up, and
-    gets an approval of its own that expires at the same time. Call inside the transaction that stored the verdicts.
+    The document, the route and the policy must be the same, and the approval must be unused and not expired. The retry
+    uses the approval up, and gets an approval of its own that expires at the same time. Call inside the transaction
+    that stored the verdicts.
     """
     deltas: counts.Deltas = Counter()
     retries = [one for one in judged if one.handoff.lineage and one.state in REVIEWABLE]

@@ -328,7 +328,7 @@ def count_attempts(handoff: Handoff) -> int:
 
 
 def later_attempt(handoff: Handoff) -> Handoff | None:
-    """Return the attempt that superseded this one, or None."""
+    """Return the newest later attempt if this one is superseded, or None."""
     if handoff.state != State.SUPERSEDED:
         return None
     later = Handoff.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).exclude(lineage="")

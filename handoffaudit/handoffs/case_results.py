@@ -67,8 +67,8 @@ def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
         layers = ", ".join(places)
         fixes.append(f"Change the policy of the layer {layers} for {_name(row)}, so that {code} is not found.")
     # The LLM can only add findings, so it makes up for a finding that is missing, or for a verdict that is too good.
-    is_too_good = outcome is Outcome.ACCEPTED or outcome == case.expected
-    could_be_llm = bool(verdict.pending) and is_too_good and not forbidden and _LLM_CODES.issuperset(missing)
+    could_be_worse = outcome is Outcome.ACCEPTED or case.expected in (outcome, Outcome.REJECTED)
+    could_be_llm = bool(verdict.pending) and could_be_worse and not forbidden and _LLM_CODES.issuperset(missing)
     status = Status.PASSED
     if differs:
         status = Status.NEEDS_LLM if could_be_llm else Status.FAILED

@@ -137,8 +137,8 @@ def sum_rows(
     """Group the rows of all `parts` by the columns `by`; return these columns and the SQL expressions `sums`.
 
     Without columns, all rows are one group. All parts must have the same columns. `only` is SQL that orders and limits
-    the rows, `tail` orders and limits the result, and `using` is the alias of the database. Django can group neither a
-    union nor a limited query.
+    the rows, `tail` filters, orders and limits the result, and `using` is the alias of the database. Django can group
+    neither a union nor a limited query.
     """
     compiled = [part if isinstance(part, tuple) else Statement.of(part) for part in parts]
     # SQLite unites limited queries only inside of another query.

@@ -101,7 +101,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS, *, binary: bool = False) -> list[Any]:
-    """Return the rows of a statement that is run for each verdict. The statement is prepared, except on a replica.
+    """Return the rows of a statement that is run for each verdict. A replica does not prepare it.
 
     With `binary`, PostgreSQL does not write the values as text, which takes long for documents.
     """
@@ -330,7 +330,7 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
 
 
 def release_connection() -> None:
-    """Return the connections to their pools; call before a wait, so that waiting threads do not use up the pools."""
+    """Return connections without a transaction to their pools; call before a wait, so that the pools do not run dry."""
     if is_postgresql():
         for used in connections.all(initialized_only=True):
             if used.connection is not None and not used.in_atomic_block:

@@ -1,4 +1,7 @@
-"""Events of the product, written to the events file and the logs after the commit, with secrets masked."""
+"""Events of the product, written to the events file and the logs with secrets masked.
+
+Events of stored changes are written after the commit.
+"""
 
 import contextlib
 import logging
@@ -137,7 +140,7 @@ def trace_line(
     event_type: str, handoff: Handoff | PreparedHandoff, at: datetime, details: dict[str, Any], **more: Any
 ) -> str:
     """Return a trace line. The `handoff_id` replaces a missing trace id."""
-    # Only the values of the details come from senders, so only they can contain secrets.
+    # Only the ids and the values of the details come from senders, so only they can contain secrets.
     named = mask_secrets(
         {"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details}
     )

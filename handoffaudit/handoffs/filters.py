@@ -169,7 +169,9 @@ class Filters(FilterSet):
         )
     )
     decided_by: str = declare(
-        TextFilter("Decided by", "Only handoffs with a decision by this person or key in effect.", example="ada")
+        TextFilter(
+            "Decided by", "Only handoffs whose decision in effect was made by this person or key.", example="ada"
+        )
     )
     since: datetime | None = declare(SinceFilter(where=is_since, day=DayFilter("From the day (UTC)", name="from")))
     until: datetime | None = declare(

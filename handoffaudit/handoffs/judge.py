@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -76,12 +76,34 @@ class Lease:
 
     def renew(self) -> None:
         """Extend the lease on the handoffs that this lease still holds."""
-        leases.renew(Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token))
+        leases.renew(self._held)
+
+    def give_back(self) -> None:
+        """Give back the handoffs that this lease still holds, so that workers try each of them again at once, alone."""
+        leases.end(self._held, at=timezone.now())
 
     def release(self, handoff: Handoff) -> None:
         """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         own = 0 if self.alone else 1
         leases.release(leases.filter_held(Handoff, handoff.pk, self.token), handoff.tries, tries=F("tries") + own)
+
+    @property
+    def _held(self) -> "QuerySet[Handoff]":
+        return Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token)
+
+
+# Leases whose handoffs were not stored, because the database failed, by token.
+_lost: dict[uuid.UUID, Lease] = {}
+
+
+def give_back_lost() -> None:
+    """Give back the leases that this process lost with the database. Otherwise the handoffs would wait for their end.
+
+    Raise the error of the database if it still fails.
+    """
+    for token, lease in list(_lost.items()):
+        lease.give_back()
+        _lost.pop(token, None)
 
 
 def take_fresh(limit: int) -> Lease | None:
@@ -233,6 +255,16 @@ def judge(lease: Lease) -> int:
 
     A verdict is stored only if the lease still holds its handoff.
     """
+    try:
+        return _judge_parts(lease)
+    except (InterfaceError, OperationalError):
+        # The handoff of a lease alone may be the cause, so it waits for the end of the lease.
+        if not lease.alone:
+            _lost[lease.token] = lease
+        raise
+
+
+def _judge_parts(lease: Lease) -> int:
     stored = 0
     renewed = time.monotonic()
     for part in chunk_by_size(lease.handoffs):

@@ -1,4 +1,4 @@
-"""Second judging of handoffs with ungrounded values, after tool results of their trace arrived late."""
+"""Second judging of handoffs with ungrounded or reported values, after tool results of their trace arrived late."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence

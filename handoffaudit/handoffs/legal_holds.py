@@ -117,7 +117,8 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
         if known := active.filter(scope=scope, key=key).first():
             return known
         if active.count() >= MOST_HOLDS:
-            raise Refused(f"There are {MOST_HOLDS:,} holds already", "scope", "hold a trace or the tenant instead.")
+            remedy = "lift one first; a hold on a trace or the tenant can replace holds on its handoffs."
+            raise Refused(f"There are {MOST_HOLDS:,} holds already", "scope", remedy)
         made = LegalHold.objects.create(
             tenant=tenant,
             scope=scope,

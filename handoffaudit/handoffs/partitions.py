@@ -207,7 +207,7 @@ def make_ahead() -> None:
 
 
 def make_week(table: str, monday: datetime) -> bool:
-    """Add the partition of a week. Return False if the week has a partition already, or if a lock is not free."""
+    """Add the partition of a week. Return False if the week has a partition, or if it cannot be made now."""
     key, name, rest = TABLES[table], f"{table}_{monday:%Y%m%d}", f"{table}_rest"
     low, high = first_id_at(monday), first_id_at(monday + WEEK)
     try:

@@ -200,9 +200,10 @@ class Window:
 def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_PERIOD) -> Window:
     """Return the window that the parameters request.
 
-    The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC). The
-    window includes the current hour. The window is compared with the period of the same length right before it;
-    `monday` is compared with the seven days before Monday. Raise `FilterError` for invalid parameters.
+    The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC).
+    Without `until`, the window includes the current hour. An end that is older than the hourly counts is moved outward
+    to a midnight. The window is compared with the period of the same length right before it; `monday` is compared with
+    the seven days before Monday. Raise `FilterError` for invalid parameters.
     """
     period = params.get("period", "").strip()
     if not period and (params.get("since", "").strip() or params.get("until", "").strip()):
@@ -226,7 +227,7 @@ def _make_period_window(period: str, now: datetime) -> Window:
 def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
     filters = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
     if filters.since is None:
-        raise FilterError("since", "", f"give since as well, or {_REMEDY}")
+        raise FilterError("since", "", "give since as well, or give period in place of until.")
     since = hour_of(filters.since.astimezone(UTC))
     until = _end_of_hour(filters.until - timedelta(microseconds=1) if filters.until else now)
     if until <= since:

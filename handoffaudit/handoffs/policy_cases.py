@@ -254,7 +254,7 @@ def _copy(handoff: Handoff) -> PolicyCase:
     case.size = len(case.document) + len(case.beside.encode()) + len(case.basis.encode())
     if case.size > LARGEST:
         said = f"The handoff has {case.size:,} bytes with its context and its trace"
-        raise Refused(said, "", f"a case has at most {LARGEST:,}: keep a smaller one.")
+        raise Refused(said, "", f"a case has at most {LARGEST:,} bytes: keep a smaller one.")
     return case
 
 
@@ -273,7 +273,7 @@ def _check_note(note: str) -> str:
 
 
 def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
-    """Return the codes, each once. A code that nothing can report would make a case that cannot fail."""
+    """Return the codes, each once. Refuse a code that nothing can report, because its test would always end alike."""
     found = list(dict.fromkeys(code.strip() for code in codes if code.strip()))
     if len(found) > MOST_CODES:
         raise Refused(f"There are {len(found)} codes", field, f"name at most {MOST_CODES}.")

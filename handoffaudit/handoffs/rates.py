@@ -92,7 +92,9 @@ def sum_outcomes(
     narrowed: Q | None = None,
     most: int | None = None,
 ) -> dict[Names, Sums]:
-    """Return the outcomes of handoffs received from `since` to before `until`, grouped by columns, largest total first.
+    """Return the outcomes of the handoffs from `since` to before `until` by columns, largest total first.
+
+    The time of a handoff is `Handoff.at`.
 
     `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
     `handoff_type`. `codes` are the rule codes to count; the empty code counts the handoffs themselves. `narrowed` is a

@@ -1,4 +1,4 @@
-"""Statistics of handoffs for pages, from the stored counts; unjudged handoffs are counted live, up to a limit."""
+"""Statistics of handoffs for pages, from the stored counts; unjudged and overdue handoffs are counted up to a limit."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or for a verdict. Unjudged handoffs are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a verdict; overdue and unjudged ones are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -69,7 +69,7 @@ class KnownValues:
 def count_by_state(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
 ) -> dict[str, int]:
-    """Return the number of handoffs by state, in whole hours. Pass `unjudged` if the caller has counted it already."""
+    """Return the number of judged handoffs by state in the hours of a period, and of unjudged handoffs of any time."""
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _sum_by_state(_filter_hours(tenant, since, until))
@@ -276,7 +276,7 @@ def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None
     return HOURLY_TOTALS.read(tenant, hour_of(since) if since else None, until)
 
 
-# A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker.
+# A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker or are being judged.
 _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
@@ -310,7 +310,7 @@ def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
 
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
-    """Return the time of receipt of the oldest handoff that waits for a worker, or None if none waits."""
+    """Return the time of receipt of the oldest handoff that waits for a worker or is being judged, or None."""
     return min((row.received_at for row in _list_first_received(_FOR_WORKER & Q(tenant=tenant_id))), default=None)
 
 
@@ -325,7 +325,8 @@ def _list_first_received(condition: Q) -> list[Handoff]:
 class WorkerQueue:
     """The handoffs of all tenants that wait for a worker. All numbers stop at `COUNTED_LIVE`.
 
-    `leased` handoffs are being judged. The leases of `expired` handoffs are over, and any worker may take them.
+    `leased` handoffs are being judged. The leases of `expired` handoffs are over, and any worker may take them, so
+    `waiting` includes them.
     """
 
     waiting: int
@@ -356,7 +357,7 @@ def measure_worker_queue() -> WorkerQueue:
     )
     oldest = [at for at in (waiting["oldest"], held["oldest"]) if at]
     return WorkerQueue(
-        waiting=waiting["number"] + held["number"] - held["leased"],
+        waiting=min(waiting["number"] + held["number"] - held["leased"], COUNTED_LIVE),
         leased=held["leased"],
         expired=held["expired"],
         oldest_at=min(oldest, default=None),

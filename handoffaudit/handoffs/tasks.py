@@ -1,4 +1,7 @@
-"""The Celery tasks, which have no arguments because the work is in the database, and the periodic jobs of a worker."""
+"""The Celery tasks and the periodic jobs of a worker.
+
+The tasks have no arguments, because the work is in the database. Only `judge_one` has one, as the web process calls it.
+"""
 
 import random
 import threading
@@ -72,6 +75,7 @@ def judge_one(pk: str) -> bool:
     """
     try:
         with write_turn():
+            judge.give_back_lost()
             lease = judge.take_one(UUID(pk))
             return lease is not None and judge.judge(lease) > 0
     except DatabaseError as error:
@@ -145,10 +149,12 @@ def sweep() -> None:
 
 
 def look() -> None:
-    """Start waiting work that no message announced, with two cheap queries, or with none while the process is busy.
+    """Start waiting work that no message announced, with a few cheap queries, or with none while the process is busy.
 
-    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent.
+    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. Leases
+    that were lost with the database are given back first.
     """
+    judge.give_back_lost()
     is_idle = notify.consumes(notify.TASK) and not drains.taken
     if is_idle and (judge.is_anything_waiting() or late_results.is_anything_waiting()):
         notify.start_threads(notify.TASK)

@@ -170,7 +170,7 @@ class TraceFacts:
 
 
 def _join_texts(record: Record) -> str:
-    """Return the texts and numbers of the data, one in each line, up to 16 KiB."""
+    """Return the texts and numbers of the data, one in each line, up to 16,384 characters."""
     kept, room = [], LONGEST_EVIDENCE
     for source in leaves(record.data, ""):
         kept.append(source.text[:room])

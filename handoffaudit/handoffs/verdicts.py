@@ -70,7 +70,7 @@ def _load_json(raw: Any) -> Any:
     return orjson.loads(bytes(raw)) if raw is not None else None
 
 
-# A decline with a reason that begins with this text asks the sender to send the handoff again.
+# A decline whose reason contains this text asks the sender to send the handoff again.
 RESEND: Final = "Please send it again: what arrived could not be read."
 
 

@@ -32,7 +32,8 @@ _FIRST_WAIT = 1.0
 
 _LONGEST_WAIT = 16.0
 
-# Up to this many random seconds are added to the wait, so that callers do not retry at the same moment.
+# Up to this many random seconds are added to the wait that the service asks for, so that callers do not retry at the
+# same moment.
 _SPREAD = 1.0
 
 _LONGEST_SHOWN_ANSWER = 20_000
@@ -96,7 +97,8 @@ class Client(Protocol):
 class Call:
     """The result of a call: an answer, or the error that prevented an answer.
 
-    The other fields are sums over all tries. The tokens of a try without a reply are unknown and not included.
+    `usage`, `cost_usd` and `latency_ms` cover all tries. The tokens of a try without a reply are unknown and not
+    included.
     """
 
     answer: Answer | None

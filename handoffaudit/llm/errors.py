@@ -1,4 +1,4 @@
-"""Failures of the LLM service as `Unavailable` errors. Each message says how to fix the cause."""
+"""Failures of the LLM service as `Unavailable` errors. Each message says how to fix a cause that users can fix."""
 
 import math
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ RETRYABLE: Final = frozenset(
 def error_of_status(status: int, *, retry_after: str | None, message: str | None, now: datetime) -> Unavailable:
     """Return the error for an HTTP status other than success.
 
-    `message` is the service's own message, which is shown only if the user can fix the cause.
+    `message` is the service's own message, which the error quotes only if the service refused the request.
     """
     row = _BY_STATUS.get(status) or _row_of_class(status)
     words = (

@@ -1,1 +1,5 @@
-"""Policies of a tenant, in versions: strictness, business rules, schemas, prompts, agents, alert rules, retention."""
+"""Policies of a tenant, in versions.
+
+There are policies for strictness, business rules, schemas, prompts, routes, roles, alert rules, retention and handoff
+files.
+"""

@@ -16,9 +16,9 @@ from handoffaudit.validation.config import describe
 class Watched(StrEnum):
     """The numbers that alert rules watch.
 
-    `rejection_rate`: the share of rejected handoffs among the judged handoffs. `queue_age`: the seconds that the oldest
-    unjudged handoff has waited. `fail_open`: the number of unverified handoffs. `overdue_holds`: the number of overdue
-    held handoffs.
+    `rejection_rate`: the share of rejected and declined handoffs among the judged handoffs of the window. `queue_age`:
+    the seconds that the oldest unjudged handoff has waited. `fail_open`: the number of handoffs of the window that were
+    accepted unverified and not checked since. `overdue_holds`: the number of overdue held handoffs.
     """
 
     REJECTION_RATE = "rejection_rate"
@@ -30,8 +30,8 @@ class Watched(StrEnum):
 class NoData(StrEnum):
     """The effect of a window of an alert rule in which no handoff came, or too few.
 
-    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came; too few
-    handoffs are then treated as `keep`.
+    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came, unless
+    the tenant never had one; too few handoffs are then treated as `keep`.
     """
 
     OK = "ok"
@@ -59,7 +59,8 @@ class AlertRule:
         ),
     )
     no_data: NoData = field(
-        default=NoData.OK, metadata=describe("No handoffs", "the effect if no handoffs came in the window")
+        default=NoData.OK,
+        metadata=describe("No handoffs", "the effect if no handoffs came in the window, or too few for a rate"),
     )
     clear_minutes: int = field(
         default=10, metadata=describe("Close after", "minutes below the warning level, {limits}", ge=0, le=1440)
@@ -134,4 +135,4 @@ def check_rows(rows: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
 
     Raise `InvalidPolicy` if a row is given twice.
     """
-    return values.complete_table(rows, "threshold", AS_SHIPPED, attrgetter("name.value"))
+    return values.complete_table(rows, "alert rule", AS_SHIPPED, attrgetter("name.value"))

@@ -151,7 +151,7 @@ Newest = tuple[tuple[str, int, int, object], ...]
 def load_config(tenant_id: int) -> ValidationConfig:
     """Return the tenant's current configuration.
 
-    One small query finds the newest versions. Each process reads the content of a version only once.
+    One small query finds the newest versions. A process reads their contents only if one of them is new.
     """
     newest = _find_newest(tenant_id)
     slot = _slot(tenant_id)

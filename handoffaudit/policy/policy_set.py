@@ -74,7 +74,7 @@ class StaleSet(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlannedKind:
-    """One kind of a set with its differences from the current version. After saving, `saved` is the new version."""
+    """One kind of a set with its differences from the current version; `saved` is the new version if one was saved."""
 
     kind: Kind
     current: Table[Any]
@@ -161,8 +161,8 @@ def apply(
 ) -> list[PlannedKind]:
     """Save all kinds of a set that differ from the current policies, or none of them.
 
-    `base_versions` has the version that each kind was compared with. Raise `InvalidSet` for invalid values or a missing
-    base version, and `StaleSet` if a kind that would change was saved since.
+    `base_versions` has the version that each kind was compared with. Raise `InvalidSet` for invalid values, or
+    if a kind that would change has no base version, and `StaleSet` if such a kind was saved since.
     """
     lock_tenant(tenant)
     planned = plan(tenant, policies, actor)

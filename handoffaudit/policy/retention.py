@@ -87,16 +87,16 @@ KIND_TEXTS: Final = {
         "Documents of handoffs",
         "The content of handoffs: document, context and evidence, the facts that they brought into their trace, and "
         "their words in the search. The handoff, its verdicts (which may quote the document), events, decisions, and "
-        "the hash and size of the submission stay. The documents of handoffs that wait, or are held, "
-        "rejected, open or unverified, are kept.",
+        "the hash and size of the submission stay. The documents of handoffs that wait, are held, rejected or open, "
+        "are due for an LLM check, or were decided in the last day, are kept.",
         "document",
         "documents",
     ),
     Data.HANDOFFS: KindText(
         "Handoffs",
         "Whole handoffs: document, verdicts, findings, events, decisions, comments, and their places in traces and "
-        "groups. The counts stay. Handoffs that wait, are held or open, or are due for an LLM check, are kept. A "
-        "submission that is sent again after that counts as a new handoff.",
+        "groups. The counts stay. Handoffs that wait, are held or open, are due for an LLM check, or were decided in "
+        "the last day, are kept. A submission that is sent again after that counts as a new handoff.",
         "handoff",
         "handoffs",
     ),

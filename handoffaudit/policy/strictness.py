@@ -24,7 +24,10 @@ def to_plain(row: TypePolicy) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
-    """Parse a row; a missing field gets its default. Raise `InvalidPolicy` with every invalid value."""
+    """Parse a row; a missing field gets its default, and a missing output budget the token budget, if there is one.
+
+    Raise `InvalidPolicy` with every invalid value.
+    """
     row = values.row_name(given.get("handoff_type"))
     found = values.read_row(StrictnessModel, row, given, _find_closest)
     if "token_budget" in found:

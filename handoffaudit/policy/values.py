@@ -30,7 +30,7 @@ R = TypeVar("R")
 class PolicyError:
     """A value that cannot be saved.
 
-    `row` is the row's name (its handoff type, or the id of its set). `field` is empty if the whole row is wrong.
+    `row` is the row's name, such as its handoff type or the id of its set. `field` is empty if the whole row is wrong.
     """
 
     row: str

@@ -74,7 +74,7 @@ class Subject:
 
 
 def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
-    """Return the subject that `handoff`, `trace`, or else `period`, `since` and `until` name, in whole hours.
+    """Return the subject that `handoff`, `trace`, or else `period`, `since` and `until` name; periods have whole hours.
 
     Raise `FilterError` for a period that cannot be read, `Handoff.DoesNotExist`, `NothingFound` or `TooLarge`.
     """
@@ -87,7 +87,7 @@ def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
 
 
 def about_handoff(tenant: Tenant, reference: str) -> Subject:
-    """Return a handoff with the newest other attempts of its lineage. Raise `Handoff.DoesNotExist`."""
+    """Return a handoff with the newest other attempts of its lineage. Raise `Handoff.DoesNotExist` or `TooLarge`."""
     handoff = queries.get(tenant, reference)
     found = attempts.list_attempts(handoff, MOST_PER_HANDOFF)
     if handoff.pk not in {one.pk for one in found}:

@@ -56,7 +56,7 @@ class WrongBundle(Exception):
 
 @dataclass(slots=True)
 class Result:
-    """The result of a check. `problems` mean that something was changed; `notes` are for the reader to judge."""
+    """The result of a check. `problems` mean a change or another key; `notes` are for the reader to judge."""
 
     manifest: dict[str, Any]
     files: int = 0
@@ -92,7 +92,7 @@ class _BoundedReader(io.BufferedReader):
 
 
 def check(path: Path, key: str | None) -> Result:
-    """Check a bundle. With `key`, the manifest must be signed with this public key. Raise `WrongBundle`."""
+    """Check a bundle. With `key`, a manifest that is signed with another key is a problem. Raise `WrongBundle`."""
     try:
         with _BoundedReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             return _check(archive, key)

@@ -1,4 +1,4 @@
-"""The summary of an evidence bundle for people: one HTML file without scripts and other files, which prints."""
+"""The summary of an evidence bundle for people: one HTML file without scripts or other files, fit for printing."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -153,7 +153,7 @@ def _verify_anchor(tenant: Tenant, seal: Seal, report: Report) -> None:
 
 
 def _list_erased(tenant: Tenant) -> dict[tuple[int, int], bytes]:
-    """Return the newest digest of each row that an erasure changed. A seal whose signature is wrong is reported."""
+    """Return the newest digest of each row that an erasure changed. `_verify_seal` checks the signatures."""
     found: dict[tuple[int, int], bytes] = {}
     erasures = Seal.objects.filter(tenant=tenant, kind=SealKind.ERASURE).order_by("number")
     for packed in erasures.values_list("rows", flat=True).iterator(chunk_size=20):
@@ -173,7 +173,7 @@ def _verify_rows(
         return set()
     stored = seals.read_rows(listed)
     missing = {one.handoff for one in listed if (one.kind, one.number) not in stored}
-    # A run drops whole partitions of verdicts and documents, also those of handoffs that a hold or a longer term keeps.
+    # A run first drops whole partitions of verdicts and documents. A later hold or longer term may keep the handoffs.
     present = {EVENT: _list_stored(Handoff, missing), VERDICT: _list_stored(HandoffBody, missing)}
     for one in listed:
         row = stored.get((one.kind, one.number))

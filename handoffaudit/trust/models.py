@@ -1,4 +1,4 @@
-"""Models of seals: the signed hash chain over decisions and verdicts, and the progress of the job that makes it."""
+"""Models of seals, the signed hash chain over decisions, verdicts and policy versions, and of the jobs that make it."""
 
 from django.db import models
 

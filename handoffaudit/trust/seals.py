@@ -59,7 +59,7 @@ _TOO_LARGE: Final = 2**63
 
 
 def sealed_events() -> "QuerySet[Event]":
-    """Return the events that are sealed: verdicts, and everything that a person or a key decided."""
+    """Return the events that are sealed: all but receipts and starts of judging."""
     return Event.objects.exclude(_DECIDES_NOTHING)
 
 
@@ -148,7 +148,8 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The number of events in a batch. A seal of a tenant lists at most these events, their verdicts, and new policies.
+# The number of events in a batch. A seal of a tenant lists at most these events, as many that were committed late, the
+# verdicts of both, and new policies.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -355,7 +356,7 @@ def seal_facts(seal: Seal) -> dict[str, Any]:
 
 
 def change_key(old: SealKey | None, new: SealKey) -> int:
-    """Let the key `new` sign from now on, in every tenant; return the number of chains.
+    """Let the key `new` sign from now on, in every tenant; return the number of changed chains.
 
     Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if `old` is not
     the key of a chain.

@@ -110,7 +110,7 @@ def read_public_key(text: str) -> str:
         Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
     except ValueError:
         raise WrongKey(
-            f"{text[:60]!r} is neither a public key nor a file with one: take it from handoffaudit seal-key."
+            f"{text[:60]!r} is neither a public key nor a file with one: take it from handoffaudit seal-key show."
         ) from None
     return text
 

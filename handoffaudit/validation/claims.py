@@ -164,9 +164,9 @@ def _ids(value: object) -> tuple[str, ...]:
 class Extraction(msgspec.Struct, frozen=True):
     """The claims of one handoff, at most 500.
 
-    `total` counts all claims that were read, including claims past the first 500. `uncited` counts the claims without a
-    supplied source among all these. `unread` are the claim fields that were not read, because the fields point at too
-    many values.
+    `total` counts all claims that were read, including claims past the first 500. `uncited` counts those of them that
+    need a source and cite none that was supplied; assumptions and numbers need none. `unread` are the claim fields that
+    were not read, because the fields point at too many values.
     """
 
     claims: tuple[Claim, ...]
@@ -188,7 +188,8 @@ def extract(
     """Return the claims of `data`.
 
     Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
-    object at `within`, which also holds `evidence_refs` and `assumptions`. `supplied` holds the names of the sources
+    object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
+    only if it is cited or assumed. `supplied` holds the names of the sources
     that can be cited. `place_of` maps a location in the data to its place in the document. `is_text` is True if the
     document has a text in place of the data. All fields together may take 300,000 steps. A field that exceeds this
     budget is not read at all, and neither are the fields after it, so that the result does not depend on the order of

@@ -60,7 +60,7 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """The handoffs whose claims must be cited: all handoffs, or only handoffs with citations or evidence.
+    """The handoffs whose claims must be cited: all, or only outputs and those with citations, evidence or claim fields.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """
@@ -132,7 +132,10 @@ class TypePolicy:
         ),
     )
     approval_length: int = field(
-        default=5, metadata=describe("Approval length", "agents; a longer chain is held", ge=1, le=1000)
+        default=5,
+        metadata=describe(
+            "Approval length", "agents; a longer chain is held, unless the handoff is user_approved", ge=1, le=1000
+        ),
     )
     recommended_length: int = field(
         default=10, metadata=describe("Recommended length", "agents; a longer chain gets a warning", ge=1, le=1000)
@@ -149,7 +152,10 @@ class TypePolicy:
     )
     evidence: EvidencePolicy = field(
         default=EvidencePolicy.WHERE_GIVEN,
-        metadata=describe("Citations", "required: all handoffs; where_given: only handoffs with citations or evidence"),
+        metadata=describe(
+            "Citations",
+            "required: all handoffs; where_given: only outputs, and handoffs with citations, evidence or claim fields",
+        ),
     )
     max_uncited_ratio: float = field(
         default=0.3,
@@ -171,11 +177,13 @@ class TypePolicy:
         default=False,
         metadata=describe(
             "Return repaired documents",
-            "if defaults and hints alone repaired a handoff, the answer to its sender has the repaired document",
+            "if defaults and hints alone repaired a handoff and its data is unchanged, the answer to its sender has "
+            "the repaired document",
         ),
     )
     max_retries: int = field(
-        default=2, metadata=describe("Retries", "{limits}; how often the sender may retry", ge=0, le=100)
+        default=2,
+        metadata=describe("Retries", "{limits}; how often the sender may retry with the same sources", ge=0, le=100),
     )
     max_re_retrievals: int = field(
         default=1,
@@ -290,9 +298,9 @@ ROWS_AS_SHIPPED: Final = (
 class Requirements:
     """The requirements on the data of one type, in addition to its policy.
 
-    If `claim_fields` is None, every text and number at the top of the data is a claim. `prompts` replace the shipped
-    prompts. With `strict_files`, a report is rejected if its handoff file was not used, even if the response contains
-    the result.
+    If `claim_fields` is None, every text and number at the top of the data is a claim, but a text of at most 10
+    characters only if it names a source or is an assumption. `prompts` replace the shipped prompts. With
+    `strict_files`, a report is rejected if its handoff file was not used, even if the response contains the result.
     """
 
     rules: tuple["BusinessRuleSet", ...] = ()

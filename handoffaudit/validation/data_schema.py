@@ -78,7 +78,8 @@ class DataSchema:
     def check(self, data: Any) -> list[Issue]:
         """Return the errors of the data, sorted by place; if there are very many errors, return only the first errors.
 
-        A flaw of the schema itself is returned as one `schema.invalid_schema` warning. Nothing is raised.
+        A flaw of the schema itself is returned as one `schema.invalid_schema` warning. Data that is too costly to
+        check, or whose errors cannot be listed, gives one error that says so. Nothing is raised.
         """
         found = _compile(self.source, assert_formats=self.assert_formats)
         if not isinstance(found, _Compiled):

@@ -31,7 +31,7 @@ class CritiqueValidationError(HandoffValidationError):
 
 
 class RemediationExhaustedError(HandoffValidationError):
-    """Raised when an output did not pass and no try is left."""
+    """Raised when an output did not pass, no try is left, and evidence is insufficient."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ class Written:
 def file_name(source: str, target: str, at: datetime) -> str:
     """Return `{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC.
 
-    Characters that could lead outside the folder are removed from the names.
+    Characters other than letters, digits, `_`, `.` and `-` become `-`, and a name has at most 100 bytes. An empty name
+    becomes `unknown`.
 
     >>> file_name("researcher", "../../etc/writer", datetime(2026, 2, 1, 8, 0, 5, tzinfo=UTC))
     'researcher-to-etc-writer-20260201T080005Z.json'

@@ -96,8 +96,8 @@ def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
     """Return the finding that may have caused the other findings, or None if there are no findings.
 
     Values that did not come from outside take precedence over all other findings. Among these values, the earliest
-    origin wins. Within one origin, numbers come first, then values with the most carriers. Wording ranks after all
-    other values.
+    origin wins. Within one origin, numbers come first, then dates, identifiers and names; of one kind, the value
+    with the most carriers comes first. Wording without a digit ranks after all other values.
     """
     own = [one for one in attributed if one.flaw.value and not one.from_outside]
     return min(own or attributed, key=_weight, default=None)
@@ -112,9 +112,10 @@ class Sign(StrEnum):
     """The signs that speak against a handoff.
 
     `VALUE`: the handoff introduced a value without a source, even if the finding about the value is only a note.
-    `WARNED`: the finding about the value is a warning or worse. `FAILED`: the answer to the handoff reports an error or
-    an empty result. `ASSUMED`: the handoff is the first in the trace whose data is said to be assumed. `BY_HAND`: the
-    handoff is the first in the trace that says that something is done by hand.
+    `WARNED`: the finding about the value is a warning or worse. For both, quotations and wordings do not count.
+    `FAILED`: the answer to the handoff reports an error or an empty result. `ASSUMED`: the handoff is the first in the
+    trace whose data is said to be assumed. `BY_HAND`: the handoff is the first in the trace that says that something is
+    done by hand.
     """
 
     VALUE = "value"

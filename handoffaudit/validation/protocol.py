@@ -124,8 +124,9 @@ class HandoffPayload(BaseModel):
 class HandoffResult(BaseModel):
     """The outcome of one validation of a payload.
 
-    The issues read `path: message`. `validator_model` is the role of the LLM that was asked (`fast`), or None. A value
-    of a wrong type raises `pydantic.ValidationError`, even in a later assignment.
+    The issues read `path: message`; the issues of the LLM read as `SemanticValidator.validate` says. `validator_model`
+    is the role of the LLM that was asked (`fast`), or None. A value of a wrong type raises `pydantic.ValidationError`,
+    even in a later assignment.
     """
 
     model_config = ConfigDict(validate_assignment=True)
@@ -285,8 +286,8 @@ def _line(doubted: Doubted) -> str:
 class HandoffProtocol:
     """The gate between two agents.
 
-    The engine's layers judge every payload. If there is a `semantic_validator`, an LLM also judges payloads of strict
-    types. Without a `semantic_validator`, each strict payload without structural issues logs a warning.
+    The engine's layers judge every payload. If there is a `semantic_validator`, an LLM also judges the payloads of
+    strict types that have no structural issues. Without a `semantic_validator`, each such payload logs a warning.
     """
 
     def __init__(

@@ -123,7 +123,10 @@ def hands_over(record: Record) -> bool:
 
 
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:
-    """Return the place of the object `wanted` in the document, or None. The search goes level by level."""
+    """Return the place of the object `wanted` in the document, or None.
+
+    The search goes level by level, `depth` levels deep, and ends at a level with more than 2,000 values.
+    """
     if document is wanted:
         return ()
     level: list[tuple[Location, Any]] = [((), document)]
@@ -228,8 +231,8 @@ def _follow(steps: list[str], data: Any) -> Location | None:
 def _find_quote(quote: str, data: Any) -> Location | None:
     """Return the place of the first value that contains the quotation.
 
-    The search goes level by level, so that a deep document costs no more than a flat document. Return None if no value
-    contains the quotation, or if the quotation is empty.
+    The search goes level by level, so that a deep document costs no more than a flat document. Return None if none of
+    the first 5,000 values contains the quotation, or if the quotation is empty.
     """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
     looked_at = 0

@@ -63,7 +63,8 @@ _CHOICES: dict[str, type[BusinessRuleType | Operator | Severity]] = {
 def parse_sets(plain: object) -> tuple[BusinessRuleSet, ...]:
     """Return the rule sets of a list in plain JSON.
 
-    Raises InvalidConfigError with all flaws and their places (`[0].rules[2].field`).
+    Raises InvalidConfigError with the flaws of all sets and their places (`[0].rules[2].field`). Of a set with missing,
+    unknown or wrongly typed fields, only these flaws are reported.
     """
     if not isinstance(plain, list):
         raise InvalidConfigError(
@@ -73,16 +74,16 @@ def parse_sets(plain: object) -> tuple[BusinessRuleSet, ...]:
         message = f"There are {len(plain):,} rule sets, over the limit of {MOST_SETS}."
         raise InvalidConfigError([config_error("", len(plain), message, "Put rules together into fewer sets.")])
     flaws: list[ConfigError] = []
-    sets: list[BusinessRuleSet] = []
+    sets: dict[int, BusinessRuleSet] = {}
     for index, one in enumerate(plain):
         found = list(_set_flaws((index,), one))
         flaws.extend(found)
         if not found:
-            sets.append(BusinessRuleSet.model_validate(one))
-    flaws.extend(_find_repeated_ids([(f"[{index}].set_id", one.set_id) for index, one in enumerate(sets)], "set"))
+            sets[index] = BusinessRuleSet.model_validate(one)
+    flaws.extend(_find_repeated_ids([(f"[{index}].set_id", one.set_id) for index, one in sets.items()], "set"))
     if flaws:
         raise InvalidConfigError(flaws)
-    return tuple(sets)
+    return tuple(sets.values())
 
 
 def _set_flaws(place: tuple[str | int, ...], plain: object) -> Iterator[ConfigError]:
@@ -153,7 +154,7 @@ def _find_unknown_condition_fields(place: tuple[str | int, ...], when: object) -
 def _find_unknown_fields(
     place: tuple[str | int, ...], plain: dict[str, Any], model: type[BaseModel]
 ) -> Iterator[ConfigError]:
-    what = "condition" if model in _OF_CONDITIONS else "rule"
+    what = "condition" if model in _OF_CONDITIONS else "rule set" if model is BusinessRuleSet else "rule"
     for key, value in plain.items():
         if key not in model.model_fields:
             remove = f"Remove it; there are {either(model.model_fields)}."

@@ -167,8 +167,9 @@ def _explain_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Exp
 
 def _explain_count(keyword: str, name: str, value: Any, kind: Any) -> Explained:
     one, many, bound = _COUNTED[keyword]
+    allowed = "are allowed" if bound == "at most" else "are required"
     hint = f"Give {bound} {pluralize(kind.limit, one, many)}."
-    return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} are required.", hint, kind.limit
+    return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} {allowed}.", hint, kind.limit
 
 
 def _explain_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:

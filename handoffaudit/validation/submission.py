@@ -102,7 +102,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def _unreadable_field(name: str, raw: bytes) -> Issue:
-    """Return the issue of a text or a number that cannot be read, with the position."""
+    """Return the issue of a number that cannot be read, or of a text, with the position of its first bad byte."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:
@@ -117,7 +117,8 @@ def _unreadable_field(name: str, raw: bytes) -> Issue:
 def _report_unknown_field(name: str, given: Container[str]) -> Issue:
     near = closest(name, FIELDS)
     if name in _IN_THE_DATA:
-        hint = f"Put it into the document: data.{name} of a payload, handoff.payload.working.{name} of a universal."
+        places = f"data.{name} in the format payload, handoff.payload.working.{name} in universal"
+        hint = f"Put it into the document: {places}."
     elif near in given:
         hint = f'Remove it: "{near}" is already there.'
     else:
@@ -166,8 +167,8 @@ class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
     `tool_results` are the unparsed bytes of the field, because the grade of the sender decides whether tool results are
-    evidence. With `repair`, a rejected document is repaired. `issues` describe the parts of the envelope that cannot be
-    read. If there are issues, `document` holds all bytes that were sent.
+    evidence. With `repair`, a rejected document is repaired. `issues` describe the invalid parts of the envelope. If
+    there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes

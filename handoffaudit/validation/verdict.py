@@ -117,9 +117,11 @@ class TokenCounts(msgspec.Struct, frozen=True):
 class ChainFacts(msgspec.Struct, frozen=True):
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None if the server knows no earlier handoff of the chain. `derived_complete` is False if an ancestor is
-    missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target in `shown`.
-    `over_from` is the first position past the approval length.
+    `derived` is None if the server knows no earlier handoff of the chain; without a declared chain, it has at least the
+    source. `derived_complete` is False if an ancestor is missing. `shown` is the chain that the limits were applied to.
+    `loop` holds the positions of the target in `shown`, and is empty if no rule about loops was broken. `over_from` is
+    the first position past the approval length, None if no approval is needed. `repeats` counts the earlier handoffs of
+    the same data to the same target.
     """
 
     declared: tuple[str, ...]
@@ -154,8 +156,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one handoff.
 
     `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
-    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked. `prompts` maps a
-    layer to the version of its prompt. `duration_ms` is in milliseconds.
+    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked, or gave no usable
+    answer. `prompts` maps a layer to the version of its prompt. `duration_ms` is in milliseconds.
     """
 
     validation_id: str

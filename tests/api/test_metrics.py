@@ -170,6 +170,9 @@ def test_numbers_of_a_queue_stop_at_the_limit(tenant: Tenant, monkeypatch: pytes
     for _ in range(5):
         submit(tenant, payload())
     assert stats.measure_worker_queue().waiting == 3
+    pks = Handoff.objects.values_list("pk", flat=True)[:2]
+    Handoff.objects.filter(pk__in=list(pks)).update(claim_expires_at=timezone.now() - timedelta(minutes=1), tries=1)
+    assert stats.measure_worker_queue().waiting == 3
 
 
 def test_retention_workers_and_deliveries_are_measured(tenant: Tenant) -> None:

@@ -1,6 +1,7 @@
 """Tests of the transport: closed clients, slow answers, and keys that may not name an agent."""
 
 import gc
+import http.client
 import socket
 import threading
 import time
@@ -64,6 +65,15 @@ def test_an_answer_that_drips_is_no_answer() -> None:
             Server(f"http://127.0.0.1:{listening.getsockname()[1]}", "ha_test").call("GET", "/x", timeout=0.2)
         assert time.monotonic() - began < 2
         thread.join()
+
+
+def test_a_slow_connection_is_told_with_its_own_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(_: http.client.HTTPConnection) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
+    with pytest.raises(Unreachable, match="no answer within 5 s"):
+        Server("http://127.0.0.1:9", "ha_test").call("GET", "/x", timeout=30)
 
 
 def test_what_a_bound_key_may_not_name_is_refused_and_blocks_nothing(

@@ -18,7 +18,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.diagnostics.support import counted, decided
-from tests.pages import attributes, links, only, select, text_of
+from tests.pages import attributes, links, only, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -174,6 +174,16 @@ def test_the_compliance_page_and_its_files_say_the_same(client_of_viewer: Client
         assert file["Content-Disposition"].startswith('attachment; filename="compliance-acme-')
         assert "140/200 (70.0%)" in file.text
         assert "never" in file.text
+
+
+def test_the_compliance_page_sums_the_runtimes_that_it_does_not_list(
+    client_of_viewer: Client, skipping: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted(skipping, "planner", 5, runtime="codex", now=timezone.now())
+    monkeypatch.setattr("handoffaudit.diagnostics.file_stats.MOST_RUNTIMES", 1)
+    page = client_of_viewer.get(f"{BASE}compliance/?period=24h")
+    rows = [row.partition(" %")[0] for row in texts(page, ".matrix tr") if row.startswith("runtime")]
+    assert rows == ["runtime claude 140/200 (70.0", "runtime others 5/5 (100.0"]
 
 
 def test_a_file_of_a_period_that_cannot_be_read_says_why(client_of_viewer: Client) -> None:

@@ -12,7 +12,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.policy.kinds import file_policy
 from tests.dashboard.log_lines import gate, health, moment, older, take
 from tests.diagnostics.files.support import BLOCK, GOOD, received, report
-from tests.pages import links, text_of, texts
+from tests.pages import links, select, text_of, texts
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/t/acme/diagnostics/files/"
@@ -64,6 +64,15 @@ def test_the_list_tells_what_became_of_each(tenant: Tenant, viewer: Person) -> N
         assert f"{ADDRESS}{one.pk}/" in page
     assert page.index("tester") < page.index("coder") < page.index("writer")
     assert all(word in page for word in ("failed", "fallback", "used", "run-17/handoff.json"))
+
+
+def test_the_list_has_the_keys_and_the_skip_link_of_other_lists(tenant: Tenant, viewer: Person) -> None:
+    client = signed_in(viewer)
+    assert select(shown(client), "a.skip[href='#rows']") == []
+    stored(tenant, report(GOOD, agent="writer"))
+    page = shown(client)
+    assert len(select(page, "script[src*='js/lists.']")) == 1
+    assert len(select(page, "a.skip[href='#rows']")) == len(select(page, "table#rows a[data-row]")) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from django.utils.html import escape
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers.chain import CIRCULAR
-from tests.pages import attributes, links
+from tests.pages import attributes, links, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -25,6 +25,13 @@ def test_a_name_cannot_turn_the_direction_of_its_row(sign_in: SignIn, viewer: Pe
     client = sign_in(viewer)
     for address in ("handoffs", "review"):
         assert '<span class="agent" title="a⟨U+202E⟩">a⟨U+202E⟩</span>' in client.get(f"/t/acme/{address}/").text
+
+
+def test_traces_whose_ids_begin_alike_can_be_told_apart(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    for end in ("orders-7", "orders-8"):
+        Handoff.objects.filter(pk=submit().pk).update(trace_id=f"2026-02-15T10:00:00Z-{end}")
+    page = sign_in(viewer).get("/t/acme/handoffs/")
+    assert texts(page, ".col-trace span[title]") == ["2026-02…rs-8", "2026-02…rs-7"]
 
 
 def test_filters_stand_in_the_address(sign_in: SignIn, viewer: Person, held: Handoff, circular: Handoff) -> None:

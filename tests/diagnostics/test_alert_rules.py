@@ -52,6 +52,16 @@ def test_the_alert_of_the_rejection_rate_leads_to_what_the_rate_counts(tenant: T
     assert {state for state in State if rejection_rate({state: 1, State.ACCEPTED: 1}).part} == set(listed)
 
 
+def test_the_alert_about_failing_open_leads_to_the_handoffs_of_its_time(tenant: Tenant, watch: Set) -> None:
+    watch("fail_open", window_minutes=30)
+    at = timezone.now().replace(microsecond=0) + MINUTE
+    alert = Alert(tenant=tenant, kind=alerts.AlertKind.FAIL_OPEN, opened_at=at, last_at=at + MINUTE)
+    listed = Filters.from_query(QueryDict(alerts.describe(alert).query))
+    assert listed == Filters(flag="unverified", state=("accepted",), since=at - 30 * MINUTE)
+    alert.acknowledged_at = at + 5 * MINUTE
+    assert Filters.from_query(QueryDict(alerts.describe(alert).query)).until == at + 5 * MINUTE
+
+
 @pytest.fixture
 def overdue(tenant: Tenant) -> Callable[[int], None]:
     """Return a function that makes the given number of holds overdue, and no others."""

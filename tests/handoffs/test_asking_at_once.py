@@ -91,7 +91,7 @@ def test_the_budget_is_each_tenants_own_and_each_days(
     settings.MODEL_DAILY_USD = 1.0
     ModelSpend.objects.create(tenant=other_tenant, day=today, usd=1.0)
     ModelSpend.objects.create(tenant=tenant, day=today - timedelta(days=1), usd=1.0)
-    with pytest.raises(Unavailable, match="daily budget of 1 USD is spent") as caught:
+    with pytest.raises(Unavailable, match="daily budget of 1 USD does not cover") as caught:
         client.model_for(other_tenant.pk, None).ask(question())
     assert "00:00 UTC" in caught.value.detail
     assert client.model_for(tenant.pk, None).ask(question()).value["valid"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -134,6 +134,24 @@ def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) ->
     assert not Finding.objects.exists()
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert judge.drain() == 2
+    assert_counts_are_right()
+
+
+def test_leases_that_were_lost_with_the_database_are_given_back_when_it_answers(tenant: Tenant, monkeypatch) -> None:
+    batch(tenant, payload(), circular())
+    with monkeypatch.context() as patch:
+        patch.setattr(counts, "apply", lambda _: (_ for _ in ()).throw(OperationalError("gone")))
+        with pytest.raises(OperationalError):
+            judge.drain()
+        assert judge.drain() == 0
+        tasks.look()
+        # A handoff that fails again, alone, waits for the end of its lease.
+        with pytest.raises(OperationalError):
+            judge.drain()
+    tasks.look()
+    assert judge.drain() == 1
+    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert judge.drain() == 1
     assert_counts_are_right()
 
 

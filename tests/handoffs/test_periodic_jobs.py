@@ -24,6 +24,7 @@ def started(monkeypatch) -> list[str]:
     tasks_started: list[str] = []
     monkeypatch.setattr(notify, "_queues", ["structural"])
     monkeypatch.setattr(notify, "start_threads", tasks_started.append)
+    monkeypatch.setattr(judge, "_lost", {})
     return tasks_started
 
 

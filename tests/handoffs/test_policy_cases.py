@@ -68,6 +68,8 @@ def test_a_case_that_only_the_llm_could_fulfil_is_not_called_failed(tenant: Tena
     assert result_of(tenant, case, strictness="lenient").status == "failed"
     other = keep(tenant, handoff, "rejected", must_have=["chain.circular"])
     assert result_of(tenant, other).status == "failed"
+    waiting = keep(tenant, judged(tenant, held(handoff_id="held")), "rejected")
+    assert (result_of(tenant, waiting).outcome, result_of(tenant, waiting).status) == ("held", "needs_llm")
 
 
 def test_a_case_stays_the_same_when_the_handoff_and_its_trace_change(tenant: Tenant) -> None:

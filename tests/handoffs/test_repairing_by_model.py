@@ -251,7 +251,7 @@ def test_a_document_that_is_not_stored_is_mended_and_not_checked(tenant: Tenant,
 
 @pytest.mark.parametrize(
     ("outage", "said"),
-    [(529, "The LLM could not be asked: "), (401, "The LLM could not be asked: ")],
+    [(529, "The LLM made no repair: "), (401, "The LLM made no repair: ")],
 )
 def test_an_outage_is_said_in_the_note(tenant: Tenant, server: MessagesServer, outage: int, said: str) -> None:
     server.outage = outage

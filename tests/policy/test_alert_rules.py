@@ -50,7 +50,7 @@ def test_a_name_that_is_not_watched_is_refused() -> None:
     for name in ("moods", None, 3):
         with pytest.raises(InvalidPolicy, match="no alert rule of that name"):
             parse_row({"name": name})
-    with pytest.raises(InvalidPolicy, match="two rows"):
+    with pytest.raises(InvalidPolicy, match="alert rule has two rows"):
         parse_rows([{"name": "queue_age"}] * 2)
 
 

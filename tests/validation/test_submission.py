@@ -104,8 +104,8 @@ def test_every_field_of_the_wrong_type_is_told_at_once_with_its_value_and_what_i
             "evidence_refs",
             None,
             None,
-            "Put it into the document: data.evidence_refs of a payload, handoff.payload.working.evidence_refs of a "
-            "universal.",
+            "Put it into the document: data.evidence_refs in the format payload, "
+            "handoff.payload.working.evidence_refs in universal.",
         ),
     ]
     assert all(issue.metadata["part"] == "envelope" for issue in read.issues)

@@ -36,7 +36,7 @@ class HandoffCapability(AbstractCapability[Any]):
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
     `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types; their
-    `metadata` has `handoff_id`, `source`, `target`, `why` and `url`. Resume with the message history and
+    `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message history and
     `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server counts, and
     without a decision the run ends in the same way again. `policy="observe"` only sends.
 

@@ -30,9 +30,9 @@ class HandoffHooks(HookProvider):
 
     A blocked handoff is answered with the reason, as a failed call. If the handoff is held, `policy="block"` waits at
     most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the
-    agent and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `why` and `url`. Resume
-    with any response: only the decision on the server counts, and without one the swarm is interrupted again. To resume
-    in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
+    agent and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `state`, `why` and `url`.
+    Resume with any response: only the decision on the server counts, and without one the swarm is interrupted again. To
+    resume in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares the agents that have handed over in this run.
     The reason is `reason` or `handoff_reason` among the arguments, else the parameter.

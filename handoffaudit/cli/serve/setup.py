@@ -22,7 +22,7 @@ STAMP = ".made-from"
 class Prepared:
     """The result of the preparation.
 
-    `link` is the path of the one-time link for the first administrator, None if there is an administrator.
+    `link` is the path of the one-time link for the first administrator, None if an administrator can sign in already.
     """
 
     link: str | None = None
@@ -96,7 +96,8 @@ def make_seal_key() -> None:
 def collect_static() -> None:
     """Write hashed and compressed copies of the static files, if a static file has changed.
 
-    A folder that `HANDOFFAUDIT_STATIC` names belongs to the operator (for example the Dockerfile) and is not rewritten.
+    A folder that `HANDOFFAUDIT_STATIC` names is filled if it is empty, and never rewritten: the operator keeps it
+    current.
     """
     from django.conf import settings
     from django.core.management import call_command

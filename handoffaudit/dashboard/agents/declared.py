@@ -168,7 +168,10 @@ class Row:
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the declared routes; `?edit` opens the editor, and `?seen` opens it with all routes seen in handoffs."""
+    """Show the declared routes.
+
+    For administrators, `?edit` opens the editor, and `?seen` opens it with the routes seen in the last 30 days added.
+    """
     now = kinds.agents.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
 
@@ -182,7 +185,7 @@ def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor
 
 
 def _filled(tenant: Tenant, now: Rows) -> Editor:
-    """Return an editor with the declared routes and all seen routes."""
+    """Return an editor with the declared routes and the seen routes that the text can express."""
     window = window_of({"period": SEEN_IN}, timezone.now())
     declared = {(row.source, target) for row in now.rows for target in row.targets}
     rest = [edge for edge in list_pairs(tenant, window.since, window.until) if _can_be_written(edge)]

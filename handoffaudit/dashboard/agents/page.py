@@ -45,7 +45,7 @@ MOST_DRAWN: Final = 60
 BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 
 
-# Sorting the table loads the same map again. A drawing depends only on the arguments, and has about 50 kB.
+# Two views of a period often have the same map. A drawing depends only on the arguments, and has about 50 kB.
 _draw_map = lru_cache(maxsize=32)(draw_agent_map)
 
 

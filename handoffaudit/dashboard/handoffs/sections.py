@@ -237,7 +237,7 @@ ACTIONS = {
 }
 
 REASONS = {
-    "critical_severity": "a critical issue",
+    "critical_severity": "a critical finding",
     "remediation_exhausted": "no tries are left",
     "repair_failed": "all three tries to repair it failed",
 }
@@ -262,14 +262,14 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """The repair requests that the sender of a lineage has received so far."""
+    """The actions that the verdicts of a lineage have recommended so far, such as a retry or a look by a person."""
 
     state: str
     actions: tuple[RepairStep, ...]
 
 
 def repair_request(log: RemediationLog | None) -> RepairRequest | None:
-    """Return the repair requests in the order they were made; None if the sender received none."""
+    """Return the recommended actions in the order of the verdicts; None if there are none."""
     if log is None or not log.actions_taken:
         return None
     return RepairRequest(log.state, tuple(_repair_step(taken) for taken in log.actions_taken))
@@ -288,7 +288,7 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
         return ""
     log = (content or {}).get("remediation") or {}
     left = log.get("max_retries", 0) - log.get("retry_count", 0)
-    more = f" After that, {pluralize(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
+    more = f" After that, {pluralize(left, 'more try', 'more tries')} with these sources." if left > 0 else ""
     return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
 
 
@@ -305,7 +305,7 @@ class Comparison:
 def lineage_context(
     request: HttpRequest, who: TenantMembership, shown: Handoff, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the context for the attempts: the lineage, the repair requests, and whether this person can repair."""
+    """Return the context for the attempts: the lineage, the recommended actions, and whether this person can repair."""
     lineage = handoffs_lineage.compare_attempts(shown)
     asked = repair_request(attempts.load_record(shown))
     advice = advice_of(shown, verdict)

@@ -14,7 +14,7 @@ from handoffaudit.validation.issues import is_counted
 from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import clean
 
-# These rule codes expect a type or a format, which is shown without quotes.
+# These rule codes describe what they expect in words of the product, which are shown without quotes.
 _IN_WORDS = frozenset({"structure.bad_format", "structure.empty", "structure.wrong_type", "schema.type"})
 
 # These rule codes expect a limit, which is shown with its direction.
@@ -62,8 +62,8 @@ class Value:
 class Finding:
     """One finding as the page shows it.
 
-    `is_placed` is true if the finding is about the document that the page shows. `place` is the full path,
-    where `field_path` may be cut. `values` are the first of the `number` values that the finding is about; a finding
+    `is_placed` is true if the finding is about the document that the page shows. `field_path` may be cut; `place` is
+    the full path. `values` are the first of the `number` values that the finding is about; a finding
     without values counts as one.
     """
 
@@ -195,7 +195,10 @@ def batch(found: Sequence[Finding], start: int) -> list[Finding]:
 
 
 def anchor(pointer: str) -> str:
-    """Return the id of the element that shows a place, escaped for use in the fragment of an address."""
+    """Return the id of the element that shows a place, escaped for use in the fragment of an address.
+
+    The id of a place with a very long path is empty.
+    """
     quoted = quote(pointer, safe="/")
     return f"at-{quoted}" if len(quoted) <= _LONGEST_ANCHOR else ""
 
@@ -260,7 +263,8 @@ class FoldedFinding:
     """The findings of one verdict with the same rule code and severity, as one entry of a list.
 
     `listed` are those that the page shows, and `number` counts all of them in the verdict. `values` and `places` are
-    the first different ones, `more_values` and `more_places` count the others. `hint` is the fix that they share.
+    the first different ones, `more_values` and `more_places` count the others. `hint` is the fix that they share, or
+    else the general fix of the rule code.
     """
 
     listed: Sequence[Listed]

@@ -153,7 +153,7 @@ def scope(trial: Trial) -> str:
     """Describe the handoffs that the dry run covers."""
     kind = types(trial.handoff_types)
     if trial.since:
-        return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
+        return f"the handoffs {kind} since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
     return f"the last {trial.most:,} handoffs {kind}"
 
 
@@ -181,10 +181,10 @@ class ComparedFinding:
 
 
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
-    """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
+    """Return the findings of both verdicts: new findings, then removed, then changed severities, then the others.
 
-    Findings with the same rule code and difference form one entry. At most `MOST_ISSUES` entries are returned, without
-    notes.
+    Findings with the same rule code and difference form one entry. The entries contain at most `MOST_ISSUES` findings,
+    and no notes.
     """
     before, after = (
         {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}

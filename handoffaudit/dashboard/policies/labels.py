@@ -55,7 +55,7 @@ RULE_HELP = {
     "threshold": 'JSON or a plain text: 100, ["LONG", "SHORT"], [0, 1], LONG',
     "compare_field": "the path of another value to compare with, instead of a threshold",
     "when_match": "a rule without conditions always applies; a condition whose field is missing is not met",
-    "severity": "of the finding if the rule is broken; errors reject the handoff",
+    "severity": "of the finding if the rule is broken; error and critical reject the handoff",
     "output_types": "one type per line; empty: all types",
     "enabled": "a disabled rule is kept but not checked",
 }
@@ -202,7 +202,7 @@ TITLES = {
 
 ASKS = {
     Use.GROUNDING: "Is the data supported by its context, made up, or contradictory? Asked about strict handoffs of "
-    "all formats but delegation.",
+    "all formats but delegation and claude-code.",
     Use.OBJECTIVE: "Does the deliverable meet the objective? Asked about strict delegations.",
     Use.CRITIQUE: "What speaks against acting on the handoff? Asked where Strictness says so.",
     Use.REPAIR: "What is the repaired document? Asked where no rule can repair it.",

@@ -181,7 +181,10 @@ class Editor(Draft[PromptRow]):
         self.theirs = prompt_lines(kinds.prompts.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
 
     def holds_back(self, trial: Trial) -> bool:
-        """Return whether an administrator must confirm the cost; raise `InvalidPolicy` if no LLM key is configured."""
+        """Return whether an administrator must first confirm the cost, or the cost exceeds the rest of today's budget.
+
+        Raise `InvalidPolicy` if no LLM key is configured.
+        """
         if not client.is_configured():
             remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a dry run."
             raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the LLM.", remedy)])

@@ -32,7 +32,7 @@ _PARTS = ("field", "operator", "threshold", "compare_field")
 _FEWEST_ROWS = 2
 
 _HELP = {
-    "field": "a path into the data; left empty with the others, there is no such condition",
+    "field": "a path into the data; a condition with four empty fields is left out",
     "operator": "",
     "threshold": RULE_HELP["threshold"],
     "compare_field": RULE_HELP["compare_field"],
@@ -130,7 +130,7 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
 
 
 def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
-    """Yield titled groups of inputs: how the conditions combine, each filled row, and one empty row."""
+    """Yield titled groups of inputs: how the conditions combine, the filled rows, and up to two empty rows."""
     match = Field(
         name=MATCH,
         label=RULE_NAMES[MATCH],
@@ -257,14 +257,14 @@ class RuleEditor(RulesDraft):
         return rule
 
     def _bad_json(self, name: str, error: ValueError) -> InvalidPolicy:
-        remedy = "Write JSON, or a text without the signs of JSON at its beginning."
+        remedy = 'Write JSON, or a text that does not begin with [, { or ".'
         return InvalidPolicy([PolicyError(self.set_id, name, self.values[name], str(error), remedy)])
 
     def _field(self, name: str) -> Field:
         return Field(
             name=name,
             label=RULE_NAMES[name],
-            help=f"{RULE_HELP[name]}; left empty, it is made of the name"
+            help=f"{RULE_HELP[name]}; left empty, the id is made from the name"
             if name == "rule_id" and self.is_new
             else RULE_HELP[name],
             value=self.values[name],

@@ -141,7 +141,10 @@ def last_event(handoff: Handoff) -> Event | None:
 
 
 def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
-    """Describe the last change, and return whether this person made a change that can be undone."""
+    """Describe the last change, and return False if this person cannot undo it.
+
+    The caller checks who made a decision.
+    """
     if handoff.state in DECIDED:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
@@ -173,9 +176,9 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
 class Box:
     """The decision box of a handoff.
 
-    `proposal` waits for a second person, `last` is the last event, and the handoff can be reassigned to
-    `people`. `proposes_approve` and `proposes_decline` are true if this person's decision is only a
-    proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
+    `proposal` waits for a second person, `last` is the event of the decision (None while the handoff waits), and the
+    handoff can be reassigned to `people`. `proposes_approve` and `proposes_decline` are true if this person's
+    decision is only a proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
     """
 
     waits: bool

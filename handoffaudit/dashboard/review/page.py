@@ -100,7 +100,7 @@ KEYS = (
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
     Key("pass", ("p",), "reassign; for nobody in particular, with a note"),
-    Key("undo", ("u",), "undo your last decision; again: the one before"),
+    Key("undo", ("u",), "undo your last decision, proposal or assignment; again: the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),
     Key("similar", ("1", "2", "3"), "copy the note of a precedent"),
@@ -199,7 +199,10 @@ def item_page(
     is_ahead: bool = False,
     **extra: Any,
 ) -> HttpResponse:
-    """Render the queue with this handoff open; the handoff is reserved for a person who may decide."""
+    """Render the queue with this handoff open.
+
+    A waiting handoff is reserved for a person who may decide, unless the page only prefetches it (`is_ahead`).
+    """
     try:
         # A request for the item alone puts it beside a queue that the page already shows.
         is_alone = target_of(request) == "item"

@@ -114,7 +114,7 @@ class QueueFilters(FilterSet):
         )
 
 
-# The menu shows how many handoffs wait, up to this number.
+# The menu shows how many handoffs are held or escalated, up to this number.
 MOST_WAITING = 99
 
 LISTED = 50
@@ -187,7 +187,7 @@ class Queue:
         return hashlib.sha256("~".join([*seen, *sorted(map(str, self.gone))]).encode()).hexdigest()[:16]
 
     def after(self, handoff: Handoff) -> Handoff | None:
-        """Return the next handoff down the list that nobody else has open; after the last, the first."""
+        """Return the next handoff down the list that this person can decide; after the last, the first."""
         listed = [row.handoff.pk for row in self.rows]
         start = listed.index(handoff.pk) + 1 if handoff.pk in listed else 0
         return first_free([*self.rows[start:], *self.rows[:start]], handoff.pk)
@@ -253,7 +253,7 @@ def progress_of(who: TenantMembership, left_out: queue.Marks | None = None) -> q
     return queue.load_progress(who.tenant, who.person, left_out=marks, zone=current_zone())
 
 
-def waiting(tenant: Tenant, most: int) -> queue.Waiting:
+def count_waiting(tenant: Tenant, most: int) -> queue.Waiting:
     """Return how many handoffs of the tenant wait for review, counted up to `most`."""
     return queue.count_waiting(tenant, left_out=group_members.muted_handoffs(tenant), most=most)
 

@@ -68,10 +68,12 @@ def _name(who: TenantMembership, what: str) -> str:
 
 
 MEANING = {
-    Scope.INGEST: "submit handoffs",
+    Scope.INGEST: "submit handoffs, logs and reports of handoff files, judge and repair documents without storing "
+    "them, and ask the gate",
     Scope.OBSERVE: "send what tools returned, captured by the host, as evidence",
-    Scope.READ: "read handoffs and verdicts",
-    Scope.REVIEW: "approve and decline, repair, mute findings",
+    Scope.READ: "read handoffs, verdicts, traces, finding groups, logs, alerts, reports, LLM health, and all policies "
+    "but alert rules and retention; get evidence bundles; test policies",
+    Scope.REVIEW: "approve, decline, assign and comment, repair stored handoffs, mute finding groups, keep cases",
     Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
     "webhooks, and retention, which deletes data; place legal holds and erase values; "
     "save all policies as one set, with alert rules and roles of agents",
@@ -166,7 +168,7 @@ def revoke(request: HttpRequest, who: TenantMembership, key: int) -> HttpRespons
         revoked = keys.revoke(tenant=who.tenant, key_id=key, actor=who.person.username)
     except Refused as refused:
         raise Http404(refused.message) from refused
-    messages.success(request, f"{revoked.name} is revoked: requests with it are refused from now on.")
+    messages.success(request, f"{revoked.name} is revoked. The key stops working within seconds.")
     return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
 
 

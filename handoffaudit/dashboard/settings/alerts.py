@@ -45,8 +45,8 @@ TITLES = {
 }
 WHAT = {
     Watched.REJECTION_RATE: f"{REJECTION_RATE} Of handoffs received in the window.",
-    Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged.",
-    Watched.FAIL_OPEN: "Handoffs received in the window and accepted without the LLM check.",
+    Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged. Parked handoffs are left out.",
+    Watched.FAIL_OPEN: "Handoffs received in the window, accepted without the LLM check and not checked since.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
 }
 SENTENCES = {

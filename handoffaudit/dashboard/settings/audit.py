@@ -134,8 +134,8 @@ _VERSION: Final = re.compile(r"version ([1-9][0-9]{0,8})\Z")
 class EntryText:
     """An entry of the audit log in words.
 
-    `detail` is text, `lines` lists the changes of a policy, and `comparison` is the address that compares the
-    versions.
+    `detail` is text. For a saved policy, `lines` lists the changes, and `comparison` is the address that compares the
+    versions; else both are empty.
     """
 
     entry: AuditEntry

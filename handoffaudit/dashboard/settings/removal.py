@@ -33,6 +33,12 @@ STATES: Final = {
     ErasureState.DONE: "Erased",
     ErasureState.CANCELLED: "Cancelled",
 }
+# An erasure of the same value may be unfinished already.
+REQUESTED: Final = {
+    ErasureState.COUNTING: "A worker counts the rows with this value. Nothing is changed before you confirm.",
+    ErasureState.COUNTED: "The rows with this value are counted already. Nothing is changed before you confirm.",
+    ErasureState.ERASING: "This value is being erased already.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +143,10 @@ def _erasures(
 def request_erasure(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("value", "reason")}
     try:
-        erasure.request(tenant=who.tenant, **given, actor=who.person.username)
+        made = erasure.request(tenant=who.tenant, **given, actor=who.person.username)
     except Refused as refused:
         return _erasures(request, who, given, refused.message, status=400)
-    messages.success(request, "A worker counts the rows with this value. Nothing is changed before you confirm.")
+    messages.success(request, REQUESTED[ErasureState(made.state)])
     return redirect("dashboard:erasures", tenant=who.tenant.slug)
 
 

@@ -1,8 +1,9 @@
 """The retention of each kind of data, a preview of the next deletion, and the version history."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib import messages
@@ -37,10 +38,12 @@ from handoffaudit.policy.retention import (
     warning_of,
 )
 from handoffaudit.policy.values import InvalidPolicy
-from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table, Version
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
+# The versions that are read to find who last changed each rule.
+MOST_VERSIONS: Final = 1000
 LONGEST_TYPES: Final = 25_000
 # The page shows at most this many of the newest runs, and searches only the newest audit entries about retention.
 MOST_RUNS: Final = 10
@@ -68,7 +71,7 @@ _SHIPPED: Final = ", ".join(
     f"{KIND_TEXTS[row.name].title.lower()} for {_days(row.days)}" for row in AS_SHIPPED if row.days is not None
 )
 
-PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Everything is kept forever, {_SHIPPED}.", lines)
+PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Kept: {_SHIPPED}, everything else forever.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,14 +279,24 @@ def _page(
 
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
-    """Return who last changed the rule of each kind, and when, if the change is on the first page of the history."""
+    """Return who last changed the rule of each kind, and when, if that is among the newest `MOST_VERSIONS` versions."""
     found: dict[str, tuple[str, datetime]] = {}
-    for version in retention.history(tenant):
+    for version in islice(_read_history(tenant), MOST_VERSIONS):
         table: Table[Retention] = version.table
         for change in version.changes:
             if table.changed_at is not None:
                 found.setdefault(change.row, (table.changed_by, table.changed_at))
+        if len(found) == len(Data):
+            break
     return found
+
+
+def _read_history(tenant: Tenant) -> Iterator[Version[Retention]]:
+    """Yield all versions, newest first, read page by page."""
+    before: int | None = None
+    while page := retention.history(tenant, before=before):
+        yield from page
+        before = page[-1].table.version
 
 
 def _said(data: Data, count: Count) -> str:

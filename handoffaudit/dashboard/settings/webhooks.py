@@ -127,7 +127,7 @@ def change(request: HttpRequest, who: TenantMembership, subscriber: int) -> Http
 def switch(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found, on = _subscriber(who, subscriber), request.POST.get("on") == "1"
     subscriptions.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
-    said = "is switched on: it receives events from now on" if on else "is paused: it receives no events"
+    said = "is switched on: it receives waiting and later events" if on else "is paused: it receives no events"
     messages.success(request, f"{found.name} {said}.")
     return _back(who, found)
 

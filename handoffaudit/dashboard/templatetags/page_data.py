@@ -1,4 +1,4 @@
-"""Template tags for data that views do not provide: decision box, finding group, last removal and sample progress."""
+"""Template tags for data that views do not provide, such as the decision box, finding groups and the last removal."""
 
 from typing import Any
 
@@ -63,9 +63,10 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
 
 @register.inclusion_tag("dashboard/groups/mute_code.html", takes_context=True)
 def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
-    """Render the form that mutes a rule code in the whole tenant: `{% mute_code issue.code %}`; only for reviewers.
+    """Render the form that mutes a rule code in the whole tenant, or its mute: `{% mute_code issue.code %}`.
 
-    The muted rule codes of the tenant are loaded once for a page.
+    Only reviewers get the form and the button that ends the mute. The muted rule codes of the tenant are loaded once
+    for a page.
     """
     tenant = context["who"].tenant
     if "_code_mutes" not in vars(tenant):
@@ -93,7 +94,7 @@ def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
 
 @register.simple_tag
 def is_llm_configured() -> bool:
-    """Return whether an LLM can be asked: `{% is_llm_configured as is_configured %}`."""
+    """Return whether an LLM is configured: `{% is_llm_configured as is_configured %}`."""
     return client.is_configured()
 
 

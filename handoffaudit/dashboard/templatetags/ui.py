@@ -273,7 +273,7 @@ def score(value: float | None) -> SafeString:
 
 @register.simple_tag
 def bar(share: float, tone: str = "accent") -> SafeString:
-    """Render a bar that fills a share of its width, beside its number as text: `{% bar 0.42 "bad" %}`."""
+    """Render a bar that fills a share of its width: `{% bar 0.42 "bad" %}`. Write its number as text beside it."""
     width = f"{max(0.0, min(1.0, share)) * 100:.1f}%"
     return format_html(
         '<svg class="bar" height="6" aria-hidden="true"><rect class="bar-track" width="100%" height="6" rx="3"/>'

@@ -238,7 +238,7 @@ class Plan:
 
 
 def digest_of(text: bytes) -> str:
-    """Return a digest of 64 characters: the first of them identify the first line, the others the whole text."""
+    """Return a digest of 64 characters: the first 16 identify the first line, the others the whole text."""
     first = sha256(text[: text.find(b"\n") + 1]).hexdigest()
     return first[:_FIRST_LINE_LENGTH] + sha256(text).hexdigest()[_FIRST_LINE_LENGTH:]
 

@@ -64,7 +64,8 @@ class Page:
 
     `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
     next page, if the search has reached its limits; it then has searched back to `reached`. `crowded` says that lines
-    may be missing, because too many blocks contain the same moment. A narrower search finds the missing lines.
+    may be missing, because too many blocks contain the same moment, or take too long to read. A narrower search finds
+    the missing lines.
     """
 
     items: list[FoundLine]
@@ -179,10 +180,10 @@ ROWS = 20
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
     """Return matching lines of the tenant's logs, newest first.
 
-    A bad line has the time of the line before it, or of the import. The search opens one block at a time, newest first,
-    and holds only the lines of the page in memory. The search stops when the page is full, or when it reaches its
-    limits of blocks and seconds; the page then has a cursor to continue from. Raise `FilterError` for an invalid
-    cursor.
+    A bad line has the time of the line before it. At the beginning of a block, a bad line has the earliest time of the
+    block or, if no line has a time, of the import. The search opens one block at a time, newest first, and holds only
+    the lines of the page in memory. The search stops when the page is full, or when it reaches its limits of blocks and
+    seconds; the page then has a cursor to continue from. Raise `FilterError` for an invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _filter_by_time(tenant, query)
@@ -216,7 +217,7 @@ def _end_of(block: LogBlock) -> datetime:
 
 
 def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: NewestLines) -> bool:
-    """Open the blocks that have lines on both sides of the cursor. Return True if there are too many of them."""
+    """Open the blocks that have lines on both sides of the cursor. Return True if not all could be opened in time."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
     # If a block begins at the moment of the cursor and comes after the cursor's block, all its lines were shown before.

@@ -314,7 +314,10 @@ def list_imports(
 def _is_after(order: Order, cursor: str) -> Q:
     """Return the condition for imports after a cursor: an id, then the value in any other column of the order."""
     column, side = order.columns[0].removeprefix("-"), "lt" if order.is_descending else "gt"
-    pk, text = (cursor, "") if column == "id" else (cursor[:36], cursor[37:])
+    pk, point, text = cursor.partition(".")
+    # Without the second value, the text would be empty, and every import would come after the cursor.
+    if bool(point) == (column == "id"):
+        raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     try:
         after = Q((f"id__{side}", uuid.UUID(pk)))
         if column == "id":

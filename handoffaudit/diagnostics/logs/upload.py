@@ -283,7 +283,7 @@ FREE_BYTES: Final = 8 * 1024 * 1024
 
 
 class TooLarge(Exception):
-    """The error for content above a limit. The message names the size, the limit and its setting."""
+    """The error for content above a limit. The message names the limit and its setting."""
 
     def __init__(self, message: str, limit: int) -> None:
         super().__init__(message)

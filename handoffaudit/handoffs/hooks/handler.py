@@ -47,7 +47,10 @@ class HookVerdict:
 
 
 def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
-    """Return the handoff as soon as its verdict is final, or in its current state at the deadline."""
+    """Return the handoff as soon as its verdict is final, or in its current state at the deadline.
+
+    Without `wait`, or if too many requests wait already, return the handoff at once.
+    """
 
     def look() -> Handoff:
         return queries.get(request.tenant, str(pk))
@@ -67,7 +70,10 @@ def rule_unstored(one: HookVerdict) -> Ruling:
 
 
 def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
-    """Combine the objective check with the phase rules, and store the result as the validation state of the phase."""
+    """Combine the objective check with the phase rules, and store the result as the validation state of the phase.
+
+    Nothing is stored if neither applies, or if the event has no workflow.
+    """
     combined = status.combine(check, request.phase)
     phase = status.counting_phase(check, request.phase)
     verdict = one.verdict if one.final else None

@@ -291,7 +291,7 @@ _RESULT: Final = "tool_response"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome for a tool result: a `Storage`, `skipped` for the reason `why`, or empty if no evidence came."""
+    """The outcome for a tool result: a `Storage`, `skipped` for the reason `why`, or empty if nothing is evidence."""
 
     status: str = ""
     why: str = ""

@@ -103,9 +103,9 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
 class Receipt:
     """The outcome of a submission, with the HTTP `status` of the response.
 
-    202: stored. 200: already stored with the same content. 422: stored as rejected. 409: a handoff with other content
-    already has the id. 403 or 413: refused. `id` is empty if nothing was stored. `refused_agent` is the agent that the
-    sender's key may not speak for, if this is the reason.
+    202: stored. 200: already stored with the same content. 422: stored as rejected, or refused for its tool results.
+    409: a handoff with other content already has the id. 403 or 413: refused. `id` is empty if nothing was stored.
+    `refused_agent` is the agent that the sender's key may not speak for, if this is the reason.
     """
 
     status: int
@@ -124,9 +124,9 @@ class PreparedHandoff:
 
     The class is not the Django model, because creating a model instance takes a third of the time of the whole ingest.
     If `issues` is not empty, no record could be read, and the handoff is stored as rejected. `named` is False if the
-    sender gave no usable id; such a submission never repeats a stored handoff. `lifted` is the document in the current
-    version, if the sender sent an older version and asked to lift it. `tool_results` were sent beside the document.
-    `note` is the remark of the first event.
+    sender gave no usable id; such a submission never repeats a stored handoff. `lifted` is the judged document, if it
+    is not the document that arrived: an older version that was lifted on request, or the handoff file in a report.
+    `tool_results` were sent beside the document. `note` is the remark of the first event.
     """
 
     id: uuid.UUID
@@ -283,7 +283,10 @@ def read_record(submission: Submission) -> Reading:
 
 
 def _hash_content(submission: Submission, record: Record | None) -> str:
-    """Return the hash of the submission's content. Whitespace and the order of keys in JSON do not change the hash."""
+    """Return the hash of the submission's content.
+
+    If the document can be read, whitespace and the order of its keys do not change the hash.
+    """
     digest = hashlib.sha256(json_text.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
     digest.update(

@@ -337,7 +337,7 @@ def _store(
     sent = [one.names for one in handoffs]
     for tried in range(CLASH_TRIES):
         last = tried == CLASH_TRIES - 1
-        # The last try may have renamed and numbered handoffs.
+        # The previous try may have renamed and numbered handoffs.
         for one, names in zip(handoffs, sent, strict=True):
             one.names = names
         try:

@@ -162,7 +162,7 @@ def _run_check(job: Job) -> bool:
 
 
 def check(job: Job) -> bool:
-    """Make one check and store its result. Return False if the lease was lost."""
+    """Make one check and store its result. Return False if nothing was stored, such as after the lease was lost."""
     if job.kind == CheckKind.REPAIR:
         return repairs.repair_due(job)
     handoff = job.handoff

@@ -1,4 +1,7 @@
-"""Counts of handoffs by state, per hour and per day of receipt."""
+"""Counts of handoffs by state, per hour and per day.
+
+The hour and the day are those of `Handoff.at`: of the receipt or, for a handoff that was sent late, of its own time.
+"""
 
 from django.db import models
 
@@ -6,9 +9,10 @@ from handoffaudit.accounts.models import Tenant
 
 
 class HourlyCount(models.Model):
-    """The number of handoffs received in an hour that are now in a state, by type and route.
+    """The number of handoffs of an hour that are now in a state, by type and route.
 
-    Rows with an empty `code` count all handoffs. Other rows count the handoffs with a finding of that rule code.
+    Retention adds the hours of an old day to its first hour. Rows with an empty `code` count all handoffs. Other rows
+    count the handoffs with a finding of that rule code.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -71,7 +75,7 @@ class HourlySource(models.Model):
 
 
 class _Outcomes(models.Model):
-    """The outcomes of handoffs received on a day (UTC).
+    """The outcomes of the handoffs of a day (UTC).
 
     `decided` handoffs are approved; `stopped` handoffs are rejected, held or declined.
     """

@@ -107,7 +107,7 @@ class Handoff(Leased):
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
-    # The sender can no longer fix the handoff, so reviewers see it first.
+    # A finding is critical, or retries and repair did not help, so reviewers see the handoff first.
     escalated = models.BooleanField(default=False, db_default=False)
     # The LLM check was due, but the LLM was unavailable.
     unverified = models.BooleanField(default=False, db_default=False)
@@ -228,10 +228,11 @@ class Handoff(Leased):
 
 
 class HandoffBody(models.Model):
-    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
+    """The documents of a handoff as they arrived, byte for byte, but for erased values.
 
-    `lifted` is the document in the current version, if the sender sent an older version and asked to lift it. `reason`
-    is the sender's reason for the handoff, sent beside the document.
+    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: an older
+    version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
+    handoff, sent beside the document.
     """
 
     handoff = models.OneToOneField(
@@ -283,7 +284,7 @@ class Remediation(models.Model):
 
 
 class Verdict(models.Model):
-    """The result of one validation run. Rows are only added, never changed.
+    """The result of one validation run. Rows are added, and only an erasure changes them.
 
     `content` is the verdict as the API shows it.
     """
@@ -328,7 +329,7 @@ class ActorKind(models.TextChoices):
 
 
 class Event(models.Model):
-    """A change of state, or a remark without a change of state. Rows are only added, never changed."""
+    """A change of state, or a remark without a change of state. Rows are added, and only an erasure changes them."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="events")
@@ -341,7 +342,7 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # The indexes cover only the decisions of people, which are few, so that ingest and judging add no entries.
+            # The indexes cover only the events of decided handoffs, which are few, so that ingest and judging add none.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),

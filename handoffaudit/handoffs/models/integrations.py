@@ -73,7 +73,7 @@ class HookEvent(models.Model):
 
 
 class ValidationState(models.Model):
-    """The validation state that a hook event led to. Rows are only added, never changed.
+    """The validation state that a hook event led to. Rows are added, and only an erasure changes them.
 
     A late verdict adds a second row for the event. `content` is the state in the form of the API. The state of a phase
     is the state of its newest event.
@@ -152,7 +152,7 @@ class Delivery(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["subscriber", "about"], name="one_delivery_per_event")]
         indexes = [
-            # `due_at` is empty after a delivery succeeded or was given up.
+            # `due_at` is empty after a delivery succeeded or was given up, and if its webhook was paused before.
             models.Index(fields=["due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due"),
             models.Index(
                 fields=["subscriber", "due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due_of_one"

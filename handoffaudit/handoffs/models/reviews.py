@@ -35,7 +35,7 @@ class ModelCheck(Leased):
 
 
 class ModelCall(models.Model):
-    """A question to the LLM, with all its tries. Rows are only added, never changed.
+    """A question to the LLM, with all its tries. Rows are added, and only an erasure changes them.
 
     `outcome` is `ok` or the reason for the missing answer. A `cached` call reused an earlier answer and cost nothing.
     `latency_ms` is the sum over all tries.
@@ -281,9 +281,10 @@ class Trial(Leased):
 
     `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the last judged handoff.
     `flips` counts verdict changes by `before>after`; `changed` has the first changed handoffs: `{handoff, handoff_id,
-    before, after, codes}`. Some judged handoffs have no verdicts to compare: `unasked` counts handoffs for which the
-    LLM could not be asked, `removed` counts handoffs whose documents were removed. `cases` has the
-    results of the cases.
+    before, after, codes, levels, deciding}`, where `levels` are the severities of `codes`, and `deciding` is the number
+    of all deciding rule codes. Some judged handoffs have no verdicts to compare: `unasked` counts handoffs for which
+    the LLM could not be asked, `removed` counts handoffs whose documents were removed. `cases` has the results of the
+    cases.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

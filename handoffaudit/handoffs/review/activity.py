@@ -61,8 +61,8 @@ def reassign(
     """Assign a handoff to a person, or set a waiting handoff aside for nobody in particular.
 
     An assigned handoff leaves the queue, and keeps its state and its review deadline. The assignment ends with the next
-    change of the state, and when `to` may no longer decide in the tenant. `to` must be allowed to decide. A note is
-    required to set a handoff aside. Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    decision, proposal, verdict or later attempt, and when `to` may no longer decide in the tenant. `to` must be allowed
+    to decide. A note is required to set a handoff aside. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
     if to is None and not note:

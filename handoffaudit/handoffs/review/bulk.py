@@ -33,10 +33,10 @@ _MARK_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A filtered view of the queue at the time `seen_at`, without handoffs that arrived or changed later.
+    """A filtered view of the queue at the time `seen_at`.
 
-    `shown` has the marks of the handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw all
-    of them.
+    Handoffs that arrived later are left out, and handoffs that changed later are refused. `shown` has the marks of the
+    handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw all of them.
     """
 
     view: str

@@ -105,7 +105,10 @@ def filter_view(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> "QuerySet[Handoff]":
-    """Return the handoffs of a view in all states; `filter_part` selects the handoffs of a section."""
+    """Return the handoffs of a view, also those that do not wait; `filter_part` selects the handoffs of a section.
+
+    The views `escalated`, `held`, `rejected` and `muted` contain only handoffs that wait.
+    """
     rows = queries.matching(tenant, filters)
     if within is not None:
         rows = queries.narrow_to(rows, within)

@@ -127,7 +127,8 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
         raise NothingToUndo("somebody else made the last change of this handoff.")
     if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
-        raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old. Reopen the handoff with a note.")
+        remedy = " Reopen the handoff with a note." if handoff.state in DECIDED else ""
+        raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old.{remedy}")
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
         ended_at = handoff.version - 1
         _reopen(handoff, actor=actor, reason=UNDONE)

@@ -190,8 +190,6 @@ TOTAL_SECONDS = 10.0
 
 _NO_ANSWER = f"No answer within {TOTAL_SECONDS:g} s: the receiver must answer before it works on the event."
 
-_NO_ANSWER = f"No answer within {TOTAL_SECONDS:g} s: the receiver must answer before it works on the event."
-
 CONNECT_SECONDS = 5.0
 
 MOST_READ = 4096

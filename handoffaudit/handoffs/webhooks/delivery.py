@@ -32,7 +32,7 @@ PAUSES = (10, 30, 120, 600, 3600, 3 * 3600, 6 * 3600)
 TRIES = len(PAUSES) + 1
 LONGEST_ASKED = 6 * 3600.0
 SPREAD = 0.2
-# A delivery is given up if it waits this long behind failed deliveries without a try.
+# A delivery is given up if it waits this long without a try: behind failed deliveries, or while its webhook is paused.
 TOO_OLD = timedelta(days=3)
 # After more tries than this, later deliveries no longer wait for a failed delivery, because one event must not block a
 # webhook.
@@ -231,7 +231,7 @@ def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
     """End a delivery that is too old, or that a later mail replaces; return whether the delivery was ended."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and not delivery.tries:
-        why = "The delivery waited for three days behind deliveries that failed."
+        why = "The delivery waited for three days without a try: others failed, or the webhook was paused."
         _give_up(lease, delivery, {"last_error": why})
         return True
     later = messages.find_latest(delivery)

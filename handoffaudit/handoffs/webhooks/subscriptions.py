@@ -64,10 +64,11 @@ EVENT_TEXTS: Final = {
         "flagged later.",
     ),
     EventType.DECISION: EventText(
-        "a person approves or declines a handoff",
+        "a handoff is approved or declined",
         "`handoff`, `actor` (`kind`, `name`) and `note`",
-        "Also sent when a person reopens the handoff: its state is `held` or `rejected` again. A first decision that "
-        "waits for a second person is not sent.",
+        "Also sent when an approval carries over to a retry with the same document (`kind` is `system`), and when a "
+        "person reopens the handoff: its state is `held` or `rejected` again. A first decision that waits for a second "
+        "person is not sent.",
     ),
     EventType.ALERT: EventText(
         "an alert opens, is still active, or closes",
@@ -118,7 +119,7 @@ class SubscriptionValues:
 
 
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Create a webhook with its secret. Raise `Refused`."""
+    """Create a webhook, with a secret if its requests are signed. Raise `Refused`."""
     if kind not in SubscriberKind.values:
         raise Refused(f"{kind[:40]!r} is not a kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
     columns = _check_values(SubscriberKind(kind), wanted)
@@ -153,7 +154,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
     """Switch a webhook on or off. Idempotent.
 
     A webhook that is off receives no events, but its waiting deliveries stay. A webhook that is switched on receives
-    the waiting deliveries and later events.
+    later events, and the waiting deliveries that are not older than three days or were tried before.
     """
     found = _lock(tenant, pk)
     if found.active == on:

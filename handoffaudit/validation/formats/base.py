@@ -84,8 +84,8 @@ class Compression:
     """The parts of a format's document that compression may remove or shorten.
 
     First, the parts in `dropped` are removed, in this order. Instead of being removed, the part `session` can be stored
-    as a file in the folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key
-    phrases, and the long texts under `texts` are cut after whole sentences.
+    as a file in the folder named at `session_path`, and added to the list `files`. Then `summary` is shortened,
+    `prompts` are reduced to their key phrases, and the long texts under `texts` are cut after whole sentences.
     """
 
     dropped: tuple[Location, ...] = ()

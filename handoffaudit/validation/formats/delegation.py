@@ -46,7 +46,10 @@ _HOOK_IDS = (("tool_name",), ("tool_input", "subagent_type"), ("session_id",), (
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A delegation, read from a tool call or a hook event. `prompt` and `result` are None if they are missing."""
+    """A delegation, read from a tool call or a hook event.
+
+    `prompt` is None if it is missing or not a text, and `result` is None if it is missing.
+    """
 
     tool: str
     parameters: dict[str, Any]

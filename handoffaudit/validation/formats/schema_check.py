@@ -136,7 +136,8 @@ class Shape:
         """Return all issues in the order of their locations.
 
         If there are more than `MAX_ISSUES` issues, only the first `MAX_ISSUES + 1` are returned, so that the caller
-        can tell that some are missing.
+        can tell that some are missing. Of a long list or open object, only the first 200 entries are checked for all
+        issues; if the issues are only in later entries, one issue is returned.
         """
         if self._validator is None:
             return basic_issues(self.name, document, self.basics)

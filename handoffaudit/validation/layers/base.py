@@ -86,9 +86,9 @@ class History(msgspec.Struct, frozen=True):
 class Findings(msgspec.Struct):
     """The results of the layers besides issues, for the verdict and for the layers that run later.
 
-    `notes` holds, by layer, what a layer that ran did not check. `models` and `prompts` hold, by layer, the LLM that
-    was asked and the prompt. `unverified` is True if the LLM could not be asked. `issues` holds the issues found so
-    far.
+    `notes` holds, by layer, what a layer that ran did not check, and why an objective is met. `models` and `prompts`
+    hold, by layer, the LLM that was asked and the prompt. `unverified` is True if the LLM could not be asked, or gave
+    no usable answer. `issues` holds the issues found so far.
     """
 
     token_counts: TokenCounts | None = None
@@ -144,7 +144,7 @@ class CouldNotRunError(Exception):
 
 
 class NotCheckedError(Exception):
-    """An error raised by a layer that could not see the subject of its check.
+    """An error raised by a layer that cannot make its check: it cannot see the subject, or no LLM key is set.
 
     The layer counts as skipped, with the text of the error as the reason. Issues that the layer found earlier are kept.
     """

@@ -28,7 +28,8 @@ CIRCULAR: Final = Code(
     "chain.circular",
     Severity.ERROR,
     "Circular chain",
-    what="The target has had this work before, and the handoff gives no reason for returning to it.",
+    what="The target has had this work before, and the handoff gives no reason for returning to it, or its type "
+    "accepts none.",
     why="Work that returns to an earlier agent tends to circulate, and each round costs money.",
     hint="Give the reason in handoff_reason, so that a person can decide, or name another target.",
 )

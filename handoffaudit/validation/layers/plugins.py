@@ -72,7 +72,8 @@ class UsersLayer:
 def wrap(validator: object) -> Layer:
     """Return a validator as a layer.
 
-    Raises PluginError if the object is not a validator, or if its name is the name of a shipped layer.
+    Raises PluginError if the object is not a validator, or if its name is no text of 1 to 40 characters or the name of
+    a shipped layer.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
         message = f"{type(validator).__name__} must have layer_name and validate(parsed_output, envelope, result)."

@@ -54,7 +54,8 @@ OBJECTIVE_NOT_MET: Final = Code(
     "semantic.objective_not_met",
     Severity.ERROR,
     "The deliverable does not meet its objective",
-    what="The LLM finds that the deliverable does not do what the objective requires.",
+    what="The LLM finds that the deliverable does not do what the objective requires, or is not sure enough that it "
+    "does.",
     why="The deliverable is reported as done, so the requester notices the gap only when the result is needed.",
     hint="Close the gaps that the message names, and hand the deliverable back again.",
 )
@@ -70,7 +71,7 @@ AWAITING_CHECK: Final = Code(
     "semantic.awaiting_check",
     Severity.WARNING,
     "Held for the LLM check",
-    what="The type is set to fail closed, and the LLM could not be asked.",
+    what="The type is set to fail closed, and the LLM could not be asked, or gave no usable answer.",
     why="Handoffs of this type must not be accepted unchecked, so the handoff waits until the LLM is available.",
     hint="The check is repeated when the LLM is available. A person may decide earlier.",
     holds=True,
@@ -117,7 +118,7 @@ def check(subject: Subject) -> Iterable[Issue]:
         yield from _unavailable(error, subject.policy.fail_mode)
         if error.reason is Reason.NO_KEY:
             raise NotCheckedError(error.detail) from error
-        raise CouldNotRunError(f"the LLM could not be asked: {error.detail}") from error
+        raise CouldNotRunError(f"the LLM check was not made: {error.detail}") from error
     subject.findings.models[name] = answer.model
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
     yield from found
@@ -184,7 +185,8 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
 def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
     """Yield a finding for each doubt of the LLM.
 
-    If the LLM calls the data valid, the data counts as valid, and each doubt is only a warning.
+    If the LLM calls the data valid, the data counts as valid, and each doubt is only a warning. If the LLM calls the
+    data invalid but names no doubt, yield one finding that says so.
     """
     found: layer_questions.Grounding = answer.value
     to_document = placer(subject.record)

@@ -51,8 +51,8 @@ class LLMEnvelope(BaseModel):
     """The instructions, context and evidence that an LLM was given for one output.
 
     `expected_output_schema` is a JSON Schema (draft 2020-12) that the output must match. The empty object
-    requires nothing, and a boolean is a schema, too. `envelope_id` and `trace_id` default to new UUIDs. Fields of your
-    own are kept.
+    requires only that the output is an object, and a boolean is a schema, too. `envelope_id` and `trace_id` default to
+    new UUIDs. Fields of your own are kept.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -92,7 +92,8 @@ class LLMResult(BaseModel):
 class RemediationAction(StrEnum):
     """The action that the library recommends after a validation.
 
-    For a passed output, the action is `accept_with_warnings`, even if the output has no findings.
+    If no finding has the severity `min_severity_to_remediate` or a higher one, the action is `accept_with_warnings`,
+    even without any findings.
     """
 
     RETRY = Action.RETRY.value
@@ -105,9 +106,10 @@ class RemediationAction(StrEnum):
 class RemediationPolicy(BaseModel):
     """The limits of remediation for one output type; `*` stands for all types without a policy of their own.
 
-    `max_retries` and `max_re_retrievals` (0 or more) say how often the sender is asked to try again; with
-    `auto_escalate_on_critical`, a critical finding is escalated at once. Findings below `min_severity_to_remediate` do
-    not require a new try. A negative number raises `pydantic.ValidationError`.
+    `max_retries` (0 or more) says how often the sender is asked to try again with the same sources, `max_re_retrievals`
+    how often to retrieve other sources; with `auto_escalate_on_critical`, a critical finding is escalated at once.
+    Findings below `min_severity_to_remediate` do not require a new try. A negative number raises
+    `pydantic.ValidationError`.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -192,7 +194,8 @@ class ClaimType(StrEnum):
 
     A claim is `cited` if it cites a supplied source, `assumption` if the output lists the claim under `assumptions` or
     the text of the claim contains the word "assumption", `derived` if the claim is a number without a citation, and
-    otherwise `uncited`. A claim that cites only sources that were not supplied is `uncited`.
+    otherwise `uncited`. A claim that cites only sources that were not supplied is `uncited`. A text of at most 10
+    characters that is neither cited nor an assumption is no claim.
     """
 
     CITED = ClaimKind.CITED.value
@@ -306,10 +309,10 @@ class ValidationResult(BaseModel):
     def raise_for_errors(self) -> None:
         """Raise an error unless the output passed.
 
-        Raises RemediationExhaustedError if the remediation has no try left, and otherwise the error of the first layer
-        that failed: SchemaValidationError, EvidenceValidationError, BusinessRuleValidationError or
-        CritiqueValidationError, and HandoffValidationError for a layer of your own. The message contains the lines of
-        `error_lines`.
+        Raises RemediationExhaustedError if the state of the remediation is `exhausted`: no try is left, and evidence is
+        insufficient. Otherwise raises the error of the first layer that failed: SchemaValidationError,
+        EvidenceValidationError, BusinessRuleValidationError or CritiqueValidationError, and HandoffValidationError for
+        a layer of your own. The message contains the lines of `error_lines`.
         """
         if self.overall_passed:
             return
@@ -338,9 +341,9 @@ class CritiqueTriggerConfig(BaseModel):
     """The settings of a critique: when a second LLM is asked, at what cost, and which score passes.
 
     An amount of at least `notional_usd_threshold` (USD) triggers a critique, and so does a quality score below
-    `confidence_floor` (0.0 to 1.0). Outputs of `always_critique_types` always get a critique. A call is skipped if its
-    estimated cost is above `max_cost_usd` (USD). A critique with a score below `acceptance_threshold` (0.0 to 1.0) is
-    an error. The ranges are not checked.
+    `confidence_floor` (0.0 to 1.0). Outputs of `always_critique_types` need no other trigger. A call is skipped if its
+    estimated cost is above `max_cost_usd` (USD), and if `enabled` is false, nothing is asked. A critique with a score
+    below `acceptance_threshold` (0.0 to 1.0) is an error. The ranges are not checked.
     """
 
     notional_usd_threshold: float = 50_000.0

@@ -111,7 +111,8 @@ class EvidenceValidator:
     `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source. `claim_fields` maps an output
     type to the dotted paths of its claims (`*` stands for any list item or object value): at most 100 paths of at most
     300 characters. For a type in `claim_fields`, the given paths replace the shipped paths. For a type without paths,
-    every text and number at the top of the output is a claim.
+    every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it names a
+    source or is an assumption.
 
     Raises InvalidConfigError, which lists every flaw, if a path cannot be read. The rule is described in
     `docs/evidence.md`.
@@ -194,8 +195,8 @@ class SchemaValidator:
     """A validator that checks the output against a JSON Schema and a pydantic model.
 
     The JSON Schema (draft 2020-12) is the envelope's `expected_output_schema`; the model is registered for the output's
-    `_output_type`. The validator reports every error, at most 100 per model. A schema that cannot be used is
-    an error too, and so is an output nested more than 64 levels deep.
+    `_output_type`. Without a schema, the output must be an object. The validator reports every error, at most 100 per
+    model. A schema that cannot be used is an error too, and so is an output nested more than 64 levels deep.
     """
 
     layer_name = ValidationLayer.SCHEMA.value

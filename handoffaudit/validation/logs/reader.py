@@ -169,7 +169,7 @@ def read_bytes(line: bytes) -> Line:
 
 
 def read_line(text: str) -> Line:
-    """Parse a line in any form. Return a `BadLine`, and do not raise, if the form is unknown."""
+    """Parse a line in any form. Return a `BadLine`, and do not raise, if the line cannot be read."""
     line = text.strip(" \t\r\n\ufeff")
     reader = _reader_of(line)
     try:

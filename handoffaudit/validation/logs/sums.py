@@ -94,9 +94,9 @@ class Counts:
 class Tally:
     """The counts of some lines, and the names that occur in the lines.
 
-    Blank lines are not counted, and bad lines have no key. `first_at` and `last_at` are the first and the last time,
-    to the minute. The sets hold the names that occur in any line, and `runs` the runs of health lines. Several texts
-    may share `counts`.
+    Blank lines are not counted, and bad lines have no key. `first_at` is the beginning of the first minute, and
+    `last_at` the end of the last. The sets hold the names that occur in any line, and `runs` the runs of health lines.
+    Several texts may share `counts`.
     """
 
     counts: Counts = field(default_factory=Counts, compare=False)

@@ -1,7 +1,7 @@
 """Bulk counting of log lines. A gigabyte has millions of lines, and creating an object per line would take minutes.
 
-One pattern search counts all lines of a form in the usual spelling. `reader` parses the few other lines one by one;
-only that module defines the meaning of a line and its errors.
+One pattern search, or for JSON one decoder, counts all lines of a form in the usual spelling. `reader` parses the few
+other lines one by one; only that module defines the meaning of a line and its errors.
 """
 
 import math

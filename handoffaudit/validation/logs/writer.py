@@ -46,7 +46,7 @@ def write_gate(line: GateLine) -> str:
 
 
 def write_trace(line: TraceLine) -> str:
-    """Return a JSON object without empty fields and without a line end."""
+    """Return a JSON object without a line end, and without empty fields except `details`."""
     fields: dict[str, Any] = {
         "trace_id": line.trace_id,
         "span_id": line.span_id,

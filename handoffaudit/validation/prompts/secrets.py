@@ -282,8 +282,8 @@ LOOKS: Final = (
 
 MASKED: Final = "[masked]"
 
-# No assignment is shorter than `pin=1`.
-_SHORTEST = 5
+# No assignment is shorter than `密码=1`.
+_SHORTEST = 4
 
 _SHORTEST_LOOK = 13
 

@@ -204,7 +204,7 @@ class Author:
                 repair_question(draft.document, _hide_secrets(verdict.issues, draft.document), self.prompt)
             )
         except Unavailable as error:
-            self.note = f"The LLM could not be asked: {error.detail}"
+            self.note = f"The LLM made no repair: {error.detail}"
             return draft
         return self._apply_answer(answer, draft, issues, work.form)
 
@@ -289,7 +289,10 @@ def _dump_masked(document: Document) -> str:
 
 
 def _read(answer: Answer, before: Document, form: str) -> Document | None:
-    """Return the LLM's document with its secrets restored, or None if its format differs from the original's."""
+    """Return the LLM's document with its secrets restored.
+
+    Return None if the answer is not an object, is nested too deep, or has another format than the original.
+    """
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None

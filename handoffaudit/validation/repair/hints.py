@@ -1,4 +1,4 @@
-"""The hints that can be followed with the document alone, one function per rule code."""
+"""The hints that can be followed without the sender, one function per rule code."""
 
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
@@ -72,7 +72,7 @@ def _own_chain(draft: Draft, place: Location) -> Any:
 
 
 def _trace_id(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Insert the trace id that the handoff was read with, so that the candidate stays in its trace."""
+    """Insert the trace id that the handoff was read with, so that the candidate stays in its trace; else a new id."""
     given = issue.metadata.get("trace_id")
     if as_uuid(given) == given:
         return draft.put(issue.location, given, "missing; the trace id that the handoff was stored with")

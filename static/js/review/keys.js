@@ -1,7 +1,8 @@
 // The action of each key. The list of keys on the page defines the keys (`data-action`, `data-keys`).
 
-import { act, undo } from "./deciding.js";
-import { isLoading, more, open, whenShown } from "./opening.js";
+import { act, undo } from "./decisions.js";
+import { isLoading, more, open, whenShown } from "./item.js";
+import { takeBackNot, tellNotYet } from "./messages.js";
 import {
   arm,
   askForNote,
@@ -17,8 +18,7 @@ import {
   shown,
   takeNote,
 } from "./page.js";
-import { pick, pickAll, pickRange, selected } from "./selecting.js";
-import { takeBackNot, tellNotYet } from "./telling.js";
+import { pick, pickAll, pickRange, selected } from "./selection.js";
 
 const TOGETHER = 1500;
 // While the next handoff loads, these actions would apply to the previous handoff.

@@ -1,8 +1,8 @@
 // The start of the Review page: its initial state, and the clicks on the queue.
 
 import "./keys.js";
-import "./watching.js";
-import { fetchAhead, open } from "./opening.js";
+import "./changes.js";
+import { fetchAhead, open } from "./item.js";
 import {
   arm,
   current,

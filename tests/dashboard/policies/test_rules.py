@@ -231,7 +231,7 @@ def test_a_new_rule_without_an_id_gets_one_of_its_name(
     as_admin: Client, tenant: Tenant, deals: BusinessRuleSet
 ) -> None:
     page = as_admin.get(PAGE, {"set": "deals", "add": "rule"}).text
-    assert "left empty, it is made of the name" in at_field(page, "rule_id")
+    assert "left empty, the id is made from the name" in at_field(page, "rule_id")
     for version, name in enumerate(("Größe: price limit!", "Price limit", "Price  Limit"), 1):
         sent = RULE | {"rule_id": "", "name": name, "base_version": version}
         assert as_admin.post(f"{PAGE}save/", sent).status_code == 302

@@ -47,6 +47,19 @@ def test_held_ones_come_first_oldest_on_top_then_rejected_newest_on_top(
     assert [row.handoff for row in queue.rows] == [old_held, new_held, new_rejected, old_rejected]
 
 
+def test_the_trace_of_the_open_handoff_is_named_in_whole_and_linked(
+    sign_in: SignIn, viewer: Person, held: Handoff
+) -> None:
+    for trace, address in (
+        ("2026-02-15T10:00:00Z-orders-7", "traces/2026-02-15T10:00:00Z-orders-7/"),
+        ("a/../b\u202e", "handoffs/?trace=a%2F..%2Fb%E2%80%AE"),
+    ):
+        Handoff.objects.filter(pk=held.pk).update(trace_id=trace)
+        page = sign_in(viewer).get(f"/t/acme/review/{held.pk}/")
+        (link,) = select(page, f'a.mono[href="/t/acme/{address}"]')
+        assert text_of(link) == trace.replace("\u202e", "⟨U+202E⟩")
+
+
 def test_a_held_one_is_approved_and_the_next_opens(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
     first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
     client = sign_in(reviewer)

@@ -5,9 +5,11 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.settings import retention as settings_page
+from handoffaudit.diagnostics.models import Erasure
 from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.retention import Data, Retention
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
@@ -45,9 +47,19 @@ def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Cli
     assert "Changed never" in card(page, "logs")
 
 
+def test_a_change_before_the_first_page_of_the_history_is_named(as_admin: Client, tenant: Tenant) -> None:
+    keep(tenant, logs=400)
+    first = PolicyVersion.objects.get(tenant=tenant, kind=Kind.RETENTION)
+    later = ({"number": number, "content": first.content, "changed_by": "rui"} for number in range(2, 103))
+    PolicyVersion.objects.bulk_create(PolicyVersion(tenant=tenant, kind=first.kind, **one) for one in later)
+    page = as_admin.get(PAGE)
+    assert "by ada" in card(page, "logs")
+    assert "Changed never" in card(page, "model_calls")
+
+
 def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:
     shown = text_of(as_admin.get("/t/acme/policies/history/?kind=retention"))
-    assert "Everything is kept forever, deliveries for 14 days, tool results for 30 days." in shown
+    assert "Kept: deliveries for 14 days, tool results for 30 days, everything else forever." in shown
 
 
 def test_less_than_six_months_is_warned_of_before_and_after_it_is_saved(as_admin: Client, tenant: Tenant) -> None:
@@ -151,3 +163,11 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
     log = as_admin.get("/t/acme/settings/audit/").text
     assert "removed by retention" in log
     assert "removed: 101" in log
+
+
+def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:
+    for state, said in (("counting", "A worker counts"), ("counted", "counted already"), ("erasing", "erased already")):
+        Erasure.objects.update(state=state)
+        asked = {"value": "ada@example.com", "reason": "she asked"}
+        assert said in text_of(as_admin.post(f"{PAGE}erasures/request/", asked, follow=True))
+    assert Erasure.objects.count() == 1

@@ -93,6 +93,17 @@ def test_what_is_not_listed_is_summed(filled: Tenant, monkeypatch: pytest.Monkey
     assert listed + report.files.others.total == report.files.overall.total == 302
 
 
+def test_runtimes_that_are_not_listed_are_summed_in_every_form(filled: Tenant, monkeypatch: pytest.MonkeyPatch):
+    assert reported(filled).files.other_runtimes.total == 0
+    monkeypatch.setattr("handoffaudit.diagnostics.file_stats.MOST_RUNTIMES", 1)
+    report = reported(filled)
+    assert [(one.name, one.tally.total) for one in report.files.runtimes] == [("codex", 100)]
+    assert "others   200/202 (99.0%)" in as_text(report).partition("phase / agent")[0]
+    assert as_json(report)["handoff_files"]["other_runtimes"]["told"] == "200/202 (99.0%)"
+    rows = csv.DictReader(StringIO(as_csv(report)))
+    assert [row["told"] for row in rows if row["by"] == "runtime_others"] == ["200/202 (99.0%)"]
+
+
 def test_another_tenant_has_nothing_of_it(filled: Tenant, other_tenant: Tenant):
     report = reported(other_tenant)
     assert report.files.overall.total == report.validation.overall.total == 0

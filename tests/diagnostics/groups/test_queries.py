@@ -66,7 +66,7 @@ def test_an_export_has_each_group_once_while_the_ranks_change(
         for name, number in zip("abc", (3, 2, 1), strict=True)
     )
     ranks = iter([{a.pk: 3, b.pk: 2, c.pk: 1}, {a.pk: 1, b.pk: 5, c.pk: 9}, {a.pk: 1}])
-    monkeypatch.setattr(group_queries, "waiting", lambda tenant: group_members.Waiting(next(ranks)))
+    monkeypatch.setattr(group_queries, "count_waiting", lambda tenant: group_members.Waiting(next(ranks)))
     parts = group_queries.export_groups(tenant, GroupFilters(sort=sort), Form.NDJSON)
     lines = [next(parts)]
     FindingGroup.objects.filter(pk=c.pk).update(number=9, last_seen=timezone.now())

@@ -1,6 +1,8 @@
 """Tests of sample data: a tenant of its own, filled in any situation, and removed completely."""
 
+import time
 from datetime import timedelta
+from functools import partial
 from itertools import islice, product
 
 import orjson
@@ -21,6 +23,7 @@ from handoffaudit.validation.formats.file_report import Fallback, Reason, judge_
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.logs.reader import read_line
 from tests.access.support import everything
+from tests.handoffs.support import at_once
 
 # Rows of the whole product, which belong to no tenant.
 OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "Watermark", "MetricTotal"}
@@ -59,6 +62,25 @@ def test_another_persons_is_another_one(admin: Person, tenant: Tenant, other_ten
     first = sample_tenants.create_sample(person=admin, origin=tenant)
     second = sample_tenants.create_sample(person=Person.objects.create_user("ada"), origin=other_tenant)
     assert (first.slug, second.slug) == ("sample", "sample-2")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_of_several_tenants_are_created_at_once(
+    admin: Person, tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, free_slug = Person.objects.create_user("ada"), sample_tenants._free_slug
+
+    def choose_slowly() -> str:
+        slug = free_slug()
+        time.sleep(0.05)
+        return slug
+
+    monkeypatch.setattr(sample_tenants, "_free_slug", choose_slowly)
+    of = [(admin, tenant), (admin, other_tenant), (ada, other_tenant)]
+    made = at_once(*(partial(sample_tenants.create_sample, person=person, origin=origin) for person, origin in of))
+    assert [one for one in made if isinstance(one, Exception)] == []
+    assert made[0] == made[1] != made[2]
+    assert sorted({one.slug for one in made}) == ["sample", "sample-2"]
 
 
 def test_it_holds_handoffs_files_and_logs_and_says_how_far_it_is(sample: Tenant) -> None:

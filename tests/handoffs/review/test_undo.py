@@ -141,8 +141,15 @@ def test_what_is_long_ago_is_opened_with_a_note_instead(tenant: Tenant, reviewer
     decided = decide(judged(tenant, held()), reviewer)
     Event.objects.filter(to_state=State.APPROVED).update(at=timezone.now() - timedelta(minutes=11))
     (result,) = undo(reviewer, decided)
-    assert "more than 10 minutes old" in str(result.error)
+    assert "more than 10 minutes old. Reopen the handoff with a note." in str(result.error)
     assert now(decided).state == State.APPROVED
+
+
+def test_an_old_assignment_is_not_to_be_reopened(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    passed = pass_on(judged(tenant, held()), reviewer, to=admin)
+    Event.objects.filter(handoff=passed.pk).update(at=timezone.now() - timedelta(minutes=11))
+    (result,) = undo(reviewer, passed)
+    assert str(result.error).endswith("minutes old.")
 
 
 def test_what_changed_since_is_not_undone(tenant: Tenant, reviewer: Person) -> None:

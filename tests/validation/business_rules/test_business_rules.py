@@ -160,3 +160,10 @@ def test_ids_are_unique_and_every_flaw_is_told() -> None:
     assert [flaw.place for flaw in told.value.flaws] == ["[0].rules[1].rule_id", "[1].set_id", "[2]"]
     with pytest.raises(InvalidConfigError):
         parse_sets({"set_id": "s"})
+
+
+def test_a_repeated_id_is_told_at_its_place_beside_a_flawed_set() -> None:
+    with pytest.raises(InvalidConfigError) as told:
+        parse_sets([{"set_id": "s", "name": "S", "colour": "red"}, *[{"set_id": "s", "name": "S"}] * 2])
+    assert [flaw.place for flaw in told.value.flaws] == ["[0].colour", "[2].set_id"]
+    assert told.value.flaws[0].message == '"colour" is not a field of a rule set.'

@@ -229,7 +229,7 @@ def test_an_outage_lets_it_pass_and_says_so(reason: Reason) -> None:
     assert verdict.issues[0].metadata["http_status"] == 529
     assert (verdict.outcome, verdict.unverified, verdict.validator_model) == ("accepted", True, None)
     assert verdict_to_dict(verdict)["semantic_issues"] == ["semantic_validation_unavailable"]
-    assert layer(verdict).why == "the LLM could not be asked: Nobody answers."
+    assert layer(verdict).why == "the LLM check was not made: Nobody answers."
 
 
 @pytest.mark.parametrize("document", [payload(), DELEGATION], ids=["payload", "delegation"])

@@ -53,6 +53,10 @@ def test_inside_a_text(text: str, secret: str) -> None:
     assert secret not in json.dumps(mask_secrets([{"log": text}]), ensure_ascii=False)
 
 
+def test_the_shortest_assignment_is_masked() -> None:
+    assert mask_secrets("密码=1") == "密码=[masked]"
+
+
 @pytest.mark.parametrize(("value", "expected"), NAMED, ids=[str(value)[:40] for value, _ in NAMED])
 def test_by_the_name_of_the_field(value: Any, expected: Any) -> None:
     assert mask_secrets(value) == expected

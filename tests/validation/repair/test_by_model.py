@@ -141,7 +141,7 @@ def test_where_the_model_is_away_repair_ends_as_without_it() -> None:
     found = repaired(without_summary(), Away())
     assert (found.status, found.repaired) == ("escalated", None)
     assert [attempt.name for attempt in found.attempts] == ["defaults and hints", "compression", "working only"]
-    assert found.attempts[1].note.endswith("The LLM could not be asked: no answer within 60 seconds.")
+    assert found.attempts[1].note.endswith("The LLM made no repair: no answer within 60 seconds.")
     assert "model" not in found.attempts[2].note
 
 
@@ -232,7 +232,7 @@ def test_an_answer_in_another_format_is_no_candidate(answer: dict[str, Any]) -> 
 
 def test_an_answer_that_is_no_object_is_none() -> None:
     found = repaired(payload(data=["text"]), Model(lambda shown: [shown]))
-    assert "The LLM could not be asked: The answer is not a JSON object." in found.attempts[1].note
+    assert "The LLM made no repair: The answer is not a JSON object." in found.attempts[1].note
 
 
 def test_a_document_that_would_come_back_cut_is_not_sent() -> None:

@@ -128,6 +128,7 @@ def test_every_error_of_a_tree_is_told_in_order() -> None:
         ({"exclusiveMaximum": 3}, 3, "exclusiveMaximum", "The data is 3, which is not less than 3."),
         ({"multipleOf": 0.5}, 0.7, "multipleOf", "The data is 0.7, which is not a multiple of 0.5."),
         ({"minLength": 3}, "ab", "minLength", "The data has 2 characters; at least 3 are required."),
+        ({"maxLength": 3}, "abcd", "maxLength", "The data has 4 characters; at most 3 are allowed."),
         ({"uniqueItems": True}, [1, 1], "uniqueItems", "The data has the same entry more than once."),
         ({"contains": {"type": "string"}}, [1], "contains", "The data has too few entries of the required kind."),
         ({"not": {}}, 1, "not", "The data matches a form that the schema forbids."),

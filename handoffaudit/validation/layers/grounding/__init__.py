@@ -123,7 +123,8 @@ def _index_of(subject: Subject) -> SourceIndex:
     sources = list(islice(sources_of(subject.record, subject.trace_evidence), MOST_SOURCES + 1))
     if len(sources) > MOST_SOURCES:
         sources.pop()
-        subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
+        read = f"only the first {MOST_SOURCES:,} values of the context, the evidence and the trace were read"
+        subject.findings.notes[name] = read
     return SourceIndex.of(sources, _names_of(subject.record))
 
 

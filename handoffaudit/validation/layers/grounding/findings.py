@@ -28,7 +28,7 @@ BY_KIND: Final = {
         Severity.WARNING,
         "Ungrounded date",
         what="A date or time in a claim does not occur in the context or the evidence.",
-        why="People set deadlines and orders by dates. An ungrounded date was invented or confused with another.",
+        why="People set deadlines and orders by dates. An ungrounded date is often invented, or confused with another.",
         hint=_HINT,
     ),
     "name": Code(
@@ -98,7 +98,8 @@ def findings_of(
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
-    Findings about values that count have the given severity. All other findings have the severity `info`.
+    Findings about values that count have the given severity; about wording, they are warnings. All other findings have
+    the severity `info`.
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.

@@ -200,7 +200,7 @@ def _is_entry(line: str) -> bool:
 
 
 def leaves(value: object, path: str) -> list[Source]:
-    """Return the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
+    """Return the texts, numbers and booleans of a JSON value as sources named by their paths, at most 20,000."""
     if isinstance(value, str):
         return [Source(path[:_LONGEST_NAME], value)]
     found: list[Source] = []

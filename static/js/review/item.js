@@ -1,5 +1,6 @@
 // Opens a handoff of the queue. The handoff after the open one is prefetched, so that it is shown immediately.
 
+import { placeOfTold, takeBackNot } from "./messages.js";
 import {
   arm,
   current,
@@ -19,8 +20,7 @@ import {
   shown,
   version,
 } from "./page.js";
-import { isTaken, post } from "./sending.js";
-import { placeOfTold, takeBackNot } from "./telling.js";
+import { isTaken, post } from "./requests.js";
 
 const FRESH = 60000;
 const FEW_ROWS = 10;

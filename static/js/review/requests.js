@@ -1,7 +1,7 @@
 // Sends a decision while the next handoff is already shown. A refused decision brings its row and its note back.
 
+import { complain, isTold, tell } from "./messages.js";
 import { forgetDraft, keepDraft, row, rowsList } from "./page.js";
-import { complain, isTold, tell } from "./telling.js";
 
 const FORGOTTEN = 500;
 

@@ -1,9 +1,9 @@
 // Decides the open handoff, and shows the next handoff without waiting for the answer. Undoes decisions.
 
-import { open } from "./opening.js";
+import { open } from "./item.js";
+import { tellNot } from "./messages.js";
 import { askForNote, following, forgetNote, form, keepNote, linkTo, note, review, row, shown } from "./page.js";
-import { answered, bringBack, send, take } from "./sending.js";
-import { tellNot } from "./telling.js";
+import { answered, bringBack, send, take } from "./requests.js";
 
 function whyNot(name) {
   if (!shown()) return "No handoff is open.";

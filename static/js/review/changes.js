@@ -2,7 +2,7 @@
 // Also updates the ages of the rows.
 
 import { isGone, links, review, rowOf, rowsList } from "./page.js";
-import { isTaken } from "./sending.js";
+import { isTaken } from "./requests.js";
 
 const EACH_MINUTE = 60000;
 const UNITS = [

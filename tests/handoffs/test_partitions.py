@@ -25,6 +25,7 @@ from handoffaudit.handoffs import db, migrations, partitions, queries
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import HandoffBody, Verdict, new_id
 from handoffaudit.handoffs.partitions import WEEK, week_of
+from handoffaudit.handoffs.verdicts import load_bodies
 from handoffaudit.trust import seals, signatures
 from tests.handoffs.support import judged, payload
 
@@ -140,6 +141,23 @@ def test_verdicts_of_a_handoff_are_searched_in_few_partitions(monkeypatch, tenan
         plan = "\n".join(line for (line,) in cursor.fetchall())
     # The first partition and, if it ends in less than the difference of clocks, the next one.
     assert 1 <= len(set(re.findall(rf"{partitions.VERDICTS}_(?:first|rest|[0-9]{{8}})\b", plan))) <= 2, plan
+
+
+def test_a_kept_plan_reads_documents_in_few_partitions(monkeypatch, tenant: Tenant) -> None:
+    handoff = judged(tenant, payload())
+    plans = []
+
+    def explain(sql: str, values: list[Any], _alias: str, **_: object) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            cursor.execute(f"PREPARE kept AS {sql.replace('%s', '${}').format(*range(1, len(values) + 1))}")
+            cursor.execute(f"EXPLAIN EXECUTE kept ({', '.join(['%s'] * len(values))})", values)
+            plans.append("\n".join(line for (line,) in cursor.fetchall()))
+        return []
+
+    monkeypatch.setattr(db, "fetch_rows", explain)
+    assert load_bodies([handoff.pk]) == {}
+    assert 1 <= len(set(re.findall(rf"{BODIES}_(?:first|rest|[0-9]{{8}})\b", plans[0]))) <= 2, plans[0]
 
 
 def test_a_handoff_that_is_older_than_its_verdict_has_all_its_verdicts(tenant: Tenant) -> None:

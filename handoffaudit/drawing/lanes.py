@@ -177,7 +177,7 @@ _HEIGHT: Final = 104.0
 _TOP: Final = 14.0
 _FLOOR: Final = 76.0
 _INK: Final = "#6e7781"
-# The height of a handoff with few tokens, or whose tokens are unknown.
+# The height of a handoff with few tokens or an unknown number of tokens.
 _LEAST: Final = 4.0
 _BLOCKED: Final = frozenset({"rejected", "held", "declined"})
 _ROOM_OF_A_LABEL: Final = 92.0

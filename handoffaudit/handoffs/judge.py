@@ -92,7 +92,7 @@ class Lease:
         return Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token)
 
 
-# Leases whose handoffs were not stored, because the database failed, by token.
+# By token: the leases whose verdicts were not stored, because the database failed.
 _lost: dict[uuid.UUID, Lease] = {}
 
 

@@ -55,9 +55,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
             "to-review", "Waiting for review", "sort=waiting", "Groups with handoffs that wait for a person, most first"
         ),
         BuiltIn("seen-last", "Seen last", "sort=newest", "Groups by their last handoff, newest first"),
-        BuiltIn(
-            "growing", "Growing", "sort=growing", "10 or more handoffs in 7 days, at least 1.5 times the 7 days before"
-        ),
+        BuiltIn("growing", "Growing", "sort=growing", "More handoffs in the last 7 days than in the 7 before"),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (

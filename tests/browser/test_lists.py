@@ -151,6 +151,22 @@ def wake(page: Page) -> None:
     page.mouse.move(210, 310)
 
 
+def test_the_list_can_be_skipped_to_while_it_has_rows(open_page: OpenPage, default: Sender) -> None:
+    sent(default, source_agent_id="skipped", call_chain=["skipped"])
+    page = open_page("rui")
+    skip = page.get_by_role("link", name="Skip to the list")
+    page.goto(f"{default.pages}handoffs/?source=skipped")
+    expect(skip).to_have_count(1)
+    page.get_by_label("Type", exact=True).fill("no-such-type")
+    page.keyboard.press("Enter")
+    expect(page.locator("main .empty")).to_be_visible()
+    expect(skip).to_have_count(0)
+    page.get_by_label("Type", exact=True).fill("message")
+    page.keyboard.press("Enter")
+    expect(page.locator("#rows")).to_be_visible()
+    expect(skip).to_have_count(1)
+
+
 def test_a_list_follows_what_happens_and_moves_nothing(open_page: OpenPage, default: Sender) -> None:
     held = sent(default, call_chain=["a", "b", "c", "d", "e", "lister"])
     page = open_page("rui")

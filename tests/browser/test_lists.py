@@ -55,7 +55,9 @@ def test_the_id_of_a_trace_is_whole_for_the_keyboard_and_for_copies(open_page: O
     assert link.evaluate("(link) => link.scrollWidth > link.clientWidth")
     assert max(heights(page.locator("#rows tbody tr"))) < 45
     assert overflow(page) == 0
-    assert link.evaluate("(link) => { getSelection().selectAllChildren(link); return String(getSelection()); }") == trace
+    assert (
+        link.evaluate("(link) => { getSelection().selectAllChildren(link); return String(getSelection()); }") == trace
+    )
     assert page.evaluate("(trace) => find(trace, false, false, true)", trace)
     link.focus()
     page.keyboard.press("Enter")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. If an earlier
 # event takes longer, the current event has less time by as much, because the agent host limits the time for all events
-# together. The current event has at least `LEAST_SECONDS`.
+# together. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 

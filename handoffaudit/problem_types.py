@@ -102,14 +102,14 @@ _TYPES = (
         409,
         "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
         "the policy changed.",
-        "Do not start the next agent. While the handoff is held, wait for the decision. Otherwise, send the document "
-        "again with retry_of, so that it is judged anew.",
+        "Do not start the next agent. The detail says what to do: wait for the decision, or send the document again "
+        "with retry_of, so that it is judged anew.",
         known_as="the-approval",
     ),
     ProblemType(
         "Nothing to repair",
         409,
-        "Only a rejected handoff can be repaired, and only if it does not change during the repair.",
+        "The handoff is not rejected, or it changed during the repair.",
         "Look at the state of the handoff.",
     ),
     ProblemType(

@@ -76,7 +76,7 @@ class EdgeOut(CountedOut):
     source: str = Field(description=SOURCE)
     target: str = Field(description=TARGET)
     handoffs: int = Field(
-        validation_alias="number", description="Number of judged handoffs on this route, with superseded attempts."
+        validation_alias="number", description="Number of judged handoffs on this route, including superseded attempts."
     )
     declared: Annotated[bool | None, BeforeValidator(_is_declared)] = Field(
         validation_alias="target", description="Whether the route is declared; null if no routes are declared."

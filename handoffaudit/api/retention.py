@@ -86,7 +86,7 @@ class RetentionRunsOut(Answer):
 class RunsQuery(Schema):
     before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only audit entries before this number.")
     limit: int = Field(
-        50, ge=1, le=100, description="Number of audit entries about retention to read; some are reports."
+        50, ge=1, le=100, description="Number of audit entries about retention to read; only reports are returned."
     )
 
 

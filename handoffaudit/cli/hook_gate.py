@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. The agent host
 # limits the time for all events together. So if an earlier event ends later, the time limit of the current event is
-# shortened by the delay, but not to less than `LEAST_SECONDS`.
+# shortened by the delay. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 

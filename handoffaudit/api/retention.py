@@ -53,7 +53,8 @@ class StandingOut(Answer):
         validation_alias=at("last.removed_at"), description="When a run last deleted something."
     )
     removed_before: Moment | None = Field(
-        validation_alias=at("last.removed_before"), description="The last run deleted everything older than this time."
+        validation_alias=at("last.removed_before"),
+        description="The last run deleted what was older than this time, except what a legal hold kept.",
     )
 
 

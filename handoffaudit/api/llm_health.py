@@ -70,7 +70,7 @@ class BreakerOut(Answer):
     model: str = Field(description="The LLM.")
     state: str = Field(description="closed, open or probing; shared by all tenants.")
     failures: int = Field(description="Consecutive failures.")
-    reason: str = Field(description="The reason of the last failure; empty without failures.")
+    reason: str = Field(description="The reason for the last failure; empty without failures.")
     open_until: Moment | None = Field(description="When the next call is tried; null while closed.")
 
 

@@ -128,7 +128,9 @@ class LineOut(Answer):
 class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
-    reached: Moment | None = Field(description="The time back to which lines were searched, if more lines remain.")
+    reached: Moment | None = Field(
+        description="The time back to which lines were searched; null if the search did not reach its limit."
+    )
 
 
 @with_filters(ImportOrder)

@@ -53,7 +53,8 @@ class StandingOut(Answer):
         validation_alias=at("last.removed_at"), description="When a run last deleted something."
     )
     removed_before: Moment | None = Field(
-        validation_alias=at("last.removed_before"), description="The last run deleted everything older than this time."
+        validation_alias=at("last.removed_before"),
+        description="The last run deleted what was older than this time, except what a legal hold kept.",
     )
 
 
@@ -85,7 +86,7 @@ class RetentionRunsOut(Answer):
 class RunsQuery(Schema):
     before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only audit entries before this number.")
     limit: int = Field(
-        50, ge=1, le=100, description="Number of audit entries about retention to read; some are reports."
+        50, ge=1, le=100, description="Number of audit entries about retention to read; only reports are returned."
     )
 
 

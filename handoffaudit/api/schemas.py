@@ -256,10 +256,10 @@ class SummaryOut(Answer):
     would_decide: Nullable = Field(description="The outcome without shadow mode, if it differs; else null.")
     flags: Annotated[dict[str, bool], Stored] = Field(
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
-        "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
-        "sender can no longer fix the handoff; first in review), `unverified` (the LLM was unavailable), "
-        "`flagged` (accepted or approved unverified, and a later check would have rejected the handoff), `open` (a "
-        "delegated task whose end is not reported yet)."
+        "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (a "
+        "finding is critical, or retries and repair did not help; first in review), `unverified` (the LLM was "
+        "unavailable), `flagged` (accepted or approved unverified, and a later check would have rejected the handoff), "
+        "`open` (a delegated task whose end is not reported yet)."
     )
     user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")

@@ -39,8 +39,8 @@ class WebhookIn(Schema):
     kind: str = Field("webhook", description=", ".join(SubscriberKind.values))
     name: str = Field(description="The name of the webhook.", examples=["CI"])
     address: str = Field(
-        description="A web address or an e-mail address. Private addresses are refused. For slack: the address of an "
-        "incoming webhook. For teams: the address of a workflow.",
+        description="A web address or an e-mail address. For slack: the address of an incoming webhook. For teams: the "
+        "address of a workflow. Private addresses are refused, except those that the operator allows.",
         examples=["https://ci.example.com/handoffs"],
     )
     events: list[str] = Field(

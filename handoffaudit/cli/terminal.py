@@ -136,7 +136,7 @@ skills_option = click.option(
     "--skills",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of skills, the known agents: warn about a target that no SKILL.md in it names.",
+    help="Folder of skills (SKILL.md). Their names are the known agents: warn about other targets.",
 )
 
 

@@ -191,12 +191,14 @@ def rotate(*, lost: bool) -> None:
 @click.option(
     "--since",
     metavar="TIME",
-    help="All handoffs since: 24h, 7d, a date, or a date and time; rounded down to the hour (UTC).",
+    help="All handoffs since: 24h, 7d, a date, or a date and time (UTC); rounded down to the hour, after 70 days to the"
+    " day.",
 )
 @click.option(
     "--until",
     metavar="TIME",
-    help="With --since: before this time, rounded up to the hour. Default: the end of the current hour.",
+    help="With --since: before this time, rounded up to the hour, after 70 days to the day. Default: the end of the"
+    " current hour.",
 )
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The new file.")
 @tenant_option

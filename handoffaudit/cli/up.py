@@ -243,7 +243,7 @@ def announce(address: str, folder: Path, link: str | None) -> None:
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
     """Wait until the server is ready, and return False if a signal came first. Raise `Stop` if it does not get ready.
 
-    What is missing is reported when it changes.
+    Report the failed checks each time that they change.
     """
     until = time.monotonic() + READY_PATIENCE_SECONDS
     missing: str | None = ""

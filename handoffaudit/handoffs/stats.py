@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a verdict; overdue and unjudged ones are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a verdict. `overdue` and `unjudged` are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None

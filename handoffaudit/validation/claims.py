@@ -189,11 +189,10 @@ def extract(
 
     Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
     object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
-    only if it is cited or assumed. `supplied` holds the names of the sources
-    that can be cited. `place_of` maps a location in the data to its place in the document. `is_text` is True if the
-    document has a text in place of the data. All fields together may take 300,000 steps. A field that exceeds this
-    budget is not read at all, and neither are the fields after it, so that the result does not depend on the order of
-    keys in the data.
+    only if it is cited or assumed. `supplied` holds the names of the sources that can be cited. `place_of` maps a
+    location in the data to its place in the document. `is_text` is True if the document has a text in place of the
+    data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all, and neither
+    are the fields after it, so that the result does not depend on the order of keys in the data.
     """
     stating: Any = data
     for key in within:

@@ -273,8 +273,9 @@ def _classify(
 def _paths(location: Location, within: Location) -> list[str]:
     """Return the ways in which a sender may name the location.
 
-    A sender may write the path from the root of the data or from the object at `within`, the path of the list that
-    contains the value, or, for a field at the top of the object, the plain key, which may contain dots and brackets.
+    A sender may write the path from the root of the data, or the path from the object at `within`. Instead of the path
+    of a value in a list, the sender may write the path of the list. For a field at the top of the object, the plain key
+    is enough, and the key may contain dots and brackets.
     """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:

@@ -146,11 +146,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the declared and the derived chain.
-
-    If the format has a field for the chain and the document does not have this field, the derived chain has at least
-    the source.
-    """
+    """Return the declared and the derived chain, which has at least the source if the chain's field is missing."""
     record, derived = subject.record, subject.history.derived
     if not derives_chain(record):
         return record.call_chain, derived

@@ -106,8 +106,9 @@ MOST_TRACES_AT_ONCE = 50
 
 @dataclass(slots=True)
 class TraceRoute:
-    """The newest handoffs of a trace, in the order of their ids. `is_cut` is True if the trace may have older ones.
+    """The newest handoffs of a trace, in the order of their ids.
 
+    `is_cut` is True if the trace may have older handoffs.
     `_to` maps each agent to the positions of the handoffs to this agent.
     """
 

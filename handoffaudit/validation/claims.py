@@ -189,11 +189,10 @@ def extract(
 
     Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
     object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
-    only if it is cited or assumed. `supplied` holds the names of the sources
-    that can be cited. `place_of` maps a location in the data to its place in the document. `is_text` is True if the
-    document has a text in place of the data. All fields together may take 300,000 steps. A field that exceeds this
-    budget is not read at all, and neither are the fields after it, so that the result does not depend on the order of
-    keys in the data.
+    only if it is cited or assumed. `supplied` holds the names of the sources that can be cited. `place_of` maps a
+    location in the data to its place in the document. `is_text` is True if the document has a text in place of the
+    data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all, and neither
+    are the fields after it, so that the result does not depend on the order of keys in the data.
     """
     stating: Any = data
     for key in within:
@@ -274,8 +273,9 @@ def _classify(
 def _paths(location: Location, within: Location) -> list[str]:
     """Return the ways in which a sender may name the location.
 
-    A sender may write the path from the root of the data or from the object at `within`, the path of the list that
-    contains the value, or, for a field at the top of the object, the plain key, which may contain dots and brackets.
+    A sender may write the path from the root of the data, or the path from the object at `within`. Instead of the path
+    of a value in a list, the sender may write the path of the list. For a field at the top of the object, the plain key
+    is enough, and the key may contain dots and brackets.
     """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:

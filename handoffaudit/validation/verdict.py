@@ -49,7 +49,7 @@ def library_layer(name: str) -> str:
 
 
 def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
-    """Return the errors and criticals as `[layer:severity] message`.
+    """Return the errors and critical findings as `[layer:severity] message`.
 
     Each entry of `found` is the layer (engine or library name), the severity and the message of an issue.
     """

@@ -1,4 +1,4 @@
-"""The critique layer: the opinion of a second LLM about an output, requested only if a trigger applies."""
+"""The critique layer: the opinion of a second LLM, requested if the critique policy of the type calls for it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def triggered_by(subject: Subject) -> str:
-    """Return why a critique is due, or an empty string if none is due."""
+    """Return why a critique is due, or an empty text if no trigger applies."""
     policy, record = subject.policy, subject.record
     if policy.critique is CritiquePolicy.ALWAYS:
         return f"always_critique:{record.handoff_type}"

@@ -290,7 +290,7 @@ class ValidationResult(BaseModel):
 
     @property
     def error_count(self) -> int:
-        """Return the number of errors and criticals."""
+        """Return the number of errors and critical findings."""
         return len(self._grave())
 
     @property
@@ -303,7 +303,7 @@ class ValidationResult(BaseModel):
 
     @property
     def error_lines(self) -> list[str]:
-        """Return the errors and criticals, each as `[layer:severity] message`."""
+        """Return the errors and critical findings, each as `[layer:severity] message`."""
         return error_lines((issue.layer, issue.severity, issue.message) for issue in self.issues)
 
     def raise_for_errors(self) -> None:

@@ -162,7 +162,7 @@ def _role(characters: int, careful_above: int) -> Role:
 
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
-    """Yield the finding that the LLM check was not made, and the finding that holds the handoff if the type fails closed.
+    """Yield the finding about the missing LLM check, and if the type fails closed, the finding that holds the handoff.
 
     A missing key is not a finding of a handoff, because it concerns all handoffs: the pages say once that no key is
     set. A handoff that is held for the check still needs the finding that holds it.

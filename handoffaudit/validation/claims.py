@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ Kind = Literal["number", "date", "name", "quote", "identifier", "wording", "calc
 Status = Literal["grounded", "derived", "reported", "ungrounded"]
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """One text that claims may rest on.
 
     `name` is shown to people (`context.page`, `evidence[2].content`). Each value of structured data is a separate
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     keys: str = ""
 
 
-class Mark(NamedTuple):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """One value of a claim, or a run of words (`wording`), with the sources that it rests on.
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
@@ -341,7 +341,7 @@ def claim_to_dict(claim: Claim) -> dict[str, Any]:
         "field_path": clean(claim.path) if claim.is_whole else dotted_path(_storable(claim.location)),
         "json_pointer": pointer(_storable(claim.place)),
         "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
-        "claim_type": claim.claim_type.value,
+        "claim_type": str(claim.claim_type),
         "evidence_ids": list(claim.evidence_ids),
         "confidence": claim.confidence,
         "validator_confidence": claim.validator_confidence,
@@ -361,6 +361,6 @@ def _mark_dict(mark: "Mark") -> dict[str, Any]:
         "text": clean(mark.text),
         "status": mark.status,
         "where": [clean(one) for one in mark.where],
-        "closest": clean(mark.closest),
+        "closest": clean(mark.closest) if mark.closest else "",
         "counts": mark.counts,
     }

@@ -70,7 +70,7 @@ class History(msgspec.Struct, frozen=True):
     the same source and target are counted. `returns` is 0 if the sender declares a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
-    `repeats_received` is the same number for the latest earlier handoff to this source. `unknown` holds the handoffs
+    `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs
     that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 

@@ -292,7 +292,8 @@ WAYS: Final[Sequence[Way]] = (
         sees=("Each handoff that you send.", "Tool results, if you send them with a key with the scope observe."),
         misses=("Everything that you do not send.",),
         gate=(
-            "Stop: Prefer: wait=10 waits at most 10 s for the verdict. Start the next agent if state is accepted.",
+            "Stop: Prefer: wait=10 waits at most 10 seconds for the verdict. Start the next agent if state is "
+            "accepted.",
             "Wait for a person: GET /api/v1/handoffs/ID with Prefer: wait=60 answers after the decision, or after 60 "
             "seconds.",
             _USE,
@@ -311,7 +312,8 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=("Everything that your code does not send.",),
         gate=(
-            "Stop: Prefer: wait=10 waits at most 10 s for the verdict. Start the next agent if state is accepted.",
+            "Stop: Prefer: wait=10 waits at most 10 seconds for the verdict. Start the next agent if state is "
+            "accepted.",
             "Wait for a person: fetch /api/v1/handoffs/ID with Prefer: wait=60, which answers after the decision, or "
             "after 60 seconds.",
             _USE,

@@ -201,8 +201,8 @@ def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_P
     """Return the window that the parameters request.
 
     The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC).
-    Without `until`, the window includes the current hour. An end that is older than the hourly counts is moved outward
-    to a midnight. The window is compared with the period of the same length right before it; `monday` is compared with
+    Without `until`, the window includes the current hour. A bound that is older than `HOURS_KEPT` is moved outward to a
+    midnight (UTC). The window is compared with the period of the same length right before it; `monday` is compared with
     the seven days before Monday. Raise `FilterError` for invalid parameters.
     """
     period = params.get("period", "").strip()

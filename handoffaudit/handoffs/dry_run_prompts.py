@@ -29,7 +29,7 @@ MOST = 500
 
 AT_ONCE = 4
 
-# The current prompts and the draft each ask two questions: the check and a critique.
+# The current prompts and the draft each ask up to two questions: the check and a critique.
 CALLS_OF_ONE = 4
 
 SAMPLE = 50

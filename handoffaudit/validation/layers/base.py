@@ -66,11 +66,11 @@ class History(msgspec.Struct, frozen=True):
     `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is
     known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
-    `returns` counts the handoffs that returned the work, among this handoff and its ancestors with the same source and
-    target: their target had the work before. `returns` is 0 if the sender declares a chain.
+    `returns` counts the returns: handoffs whose target had the work before. Only this handoff and its ancestors with
+    the same source and target are counted. `returns` is 0 if the sender declares a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
-    `repeats_received` is the same number for the latest earlier handoff to this source. `unknown` holds the handoffs
+    `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs
     that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 

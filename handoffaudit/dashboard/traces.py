@@ -162,13 +162,14 @@ def _count_new(request: HttpRequest, who: TenantMembership, asked: TraceFilters)
     filters, agent = asked.of_handoffs(), asked.agent
     after = parse_cursor(request.GET.get("after", ""))
 
-    def count(**narrowed: str) -> int:
-        return queries.count_new(who.tenant, replace(filters, **narrowed), after, MOST_NEW)
+    def count(narrowed: Filters) -> int:
+        return queries.count_new(who.tenant, narrowed, after, MOST_NEW)
 
     if not agent:
-        return count()
-    # A handoff of the agent to itself is among both.
-    return min(count(source=agent) + count(target=agent) - count(source=agent, target=agent), MOST_NEW)
+        return count(filters)
+    sent, received = replace(filters, source=agent), replace(filters, target=agent)
+    # A handoff of the agent to itself is both sent and received.
+    return min(count(sent) + count(received) - count(replace(sent, target=agent)), MOST_NEW)
 
 
 def _changed_rows(request: HttpRequest, who: TenantMembership) -> list[str]:

@@ -1,4 +1,4 @@
-"""The overview: handoffs by state, what waits, frequent findings, top agents; and first steps in an empty tenant."""
+"""The overview: states of handoffs, open work, frequent findings, top agents; and first steps in an empty tenant."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Overturn rates: how often reviewers approved handoffs that a rule code had blocked."""
+"""Overturn rates (how often reviewers approved what a rule code had blocked), and reports of rule codes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

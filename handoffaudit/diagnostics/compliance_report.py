@@ -256,7 +256,7 @@ class WeeksOfAgent:
 
     @property
     def tones(self) -> list[str]:
-        """Return `fell`, `rose` or an empty text for each week that is unusual for this agent (`news.has_moved`)."""
+        """Return `fell` or `rose` for each week that is unusual for the agent (`news.has_moved`), else empty text."""
         whole = self.whole
         rests = [Share(whole.part - one.part, whole.total - one.total) for one in self.weeks]
         return [
@@ -267,9 +267,9 @@ class WeeksOfAgent:
 
 @dataclass(frozen=True, slots=True)
 class WeekTable:
-    """Rates by agent and week: the Mondays (UTC), the agents with the most handoffs or files first.
+    """Rates by agent and week, agents with the most handoffs or files first.
 
-    `more` is true if further agents are left out.
+    `weeks` has the Monday (UTC) of each week. `more` is true if further agents are left out.
     """
 
     weeks: Sequence[date]

@@ -191,7 +191,9 @@ class WeekRateOut(Answer):
     agent: str = Field(description="The source agent of the handoffs, or the agent of the files.")
     week: Text = Field(description="The Monday on which the week begins, UTC.", examples=["2026-02-09"])
     part: int = Field(validation_alias=at("share.part"), description="Accepted handoffs, or used files.")
-    total: int = Field(validation_alias=at("share.total"), description="Settled handoffs, or expected files.")
+    total: int = Field(
+        validation_alias=at("share.total"), description="Final attempts with a verdict, or expected files."
+    )
     percent: float = Field(validation_alias=at("share.percent"), description="The rate in percent.")
 
 

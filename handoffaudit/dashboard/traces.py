@@ -209,8 +209,9 @@ class Kind:
 class ShownOrigin:
     """A wrong value with its handoffs.
 
-    `number` is its index in the trace. `repeated` holds handoffs that carry the value, `more` counts further carriers,
-    `query` marks the value's path, and `place` is the query of a handoff's page that marks the value in the document.
+    `number` is its index in the trace. `repeated` holds handoffs that carry the value, and `more` counts further
+    carriers. `query` marks the path of the value in the trace. `place` is a query of the page of a handoff, which marks
+    the value in the document.
     """
 
     number: int

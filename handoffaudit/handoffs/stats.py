@@ -22,7 +22,7 @@ from handoffaudit.handoffs.compiled_queries import (
     count_rows,
     sum_rows,
 )
-from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
+from handoffaudit.handoffs.counts import widen_to_days
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
@@ -37,7 +37,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a verdict; overdue and unjudged ones are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a verdict. `overdue` and `unjudged` are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -66,15 +66,6 @@ class KnownValues:
     codes: list[str]
 
 
-def count_by_state(
-    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
-) -> dict[str, int]:
-    """Return the number of judged handoffs by state in the hours of a period, and of unjudged handoffs of any time."""
-    unjudged = unjudged or count_unjudged(tenant)
-    totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
-    return totals | _sum_by_state(_filter_hours(tenant, since, until))
-
-
 def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> dict[str, int]:
     """Return the sum of several numbers of handoffs by state, with all states."""
     totals = dict.fromkeys(State.values, 0)
@@ -82,10 +73,6 @@ def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> di
         for state, number in numbers.items():
             totals[state] += number
     return totals
-
-
-def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
-    return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
 
 
 def count_over_time(
@@ -270,10 +257,6 @@ _KNOWN: Final = " UNION ALL ".join(
     f"SELECT {number}, value FROM ({_distinct(model, column)}) AS known_{number}"  # noqa: S608
     for number, (model, column) in enumerate(_COLUMNS)
 )
-
-
-def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
-    return HOURLY_TOTALS.read(tenant, hour_of(since) if since else None, until)
 
 
 # A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker or are being judged.

@@ -305,7 +305,7 @@ def test_a_broken_array_is_told_by_line_and_column_and_what_stands_there(api: ht
 def test_a_list_sent_as_one_handoff_is_told_where_batches_go(api: httpx.Client) -> None:
     (issue,) = problem(api.post("/handoffs", json=[payload(), payload()]), 422)["issues"]
     assert issue["code"] == "structure.wrong_type"
-    assert issue["hint"].endswith("A list of several goes to POST /api/v1/handoffs/batch.")
+    assert issue["hint"].endswith("Send a list of handoffs to POST /api/v1/handoffs/batch.")
 
 
 def test_a_batch_has_limits_of_its_own(api: httpx.Client, settings) -> None:

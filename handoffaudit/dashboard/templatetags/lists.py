@@ -257,7 +257,9 @@ def state_strip(states: Sequence[str], number: int) -> SafeString:
     return mark_safe(draw_strip(states, prefix=f"strip-{number}").svg)  # noqa: S308
 
 
+# Many rows of a list are of one trace.
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def trace_url(slug: str, trace_id: str) -> str:
     """Return the address of a trace: `{% trace_url who.tenant.slug handoff.trace_id as url %}`."""
     return build_trace_url(slug, trace_id)

@@ -248,10 +248,6 @@ def release_other_holds(handoff: Handoff, person: Person) -> None:
     ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
 
 
-def release_hold(handoff: Handoff, person: Person) -> None:
-    ReviewHold.objects.filter(handoff=handoff, person=person).delete()
-
-
 def list_holders(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, ReviewHold]:
     """Return the unexpired holds on these handoffs, by handoff id."""
     rows = ReviewHold.objects.filter(handoff__in=[handoff.pk for handoff in handoffs], until__gt=timezone.now())

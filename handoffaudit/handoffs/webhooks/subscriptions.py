@@ -267,9 +267,11 @@ def _describe(kind: str, columns: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str, object]:
-    name = wanted.name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed", "name", "use 1 to 100 characters that say who receives the events.")
+    name, remedy = wanted.name.strip(), "use 1 to 100 printable characters that say who receives the events."
+    if not name:
+        raise Refused("A name is needed", "name", remedy)
+    if len(name) > 100 or not name.isprintable():
+        raise Refused("The name is too long, or has characters that can't be shown", "name", remedy)
     events = _check_choices(wanted.events, EVENTS[kind], "events", "event")
     if not events:
         raise Refused("A webhook needs at least one event", "events", f"choose from {', '.join(EVENTS[kind])}.")

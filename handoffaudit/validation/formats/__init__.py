@@ -76,8 +76,8 @@ def read(
 ) -> Reading:
     """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
-    A document with a declared format is read in this format, whatever its shape; the structure layer then reports how
-    the document differs from the format. `checked_depth` is the limit of nesting that the parser of the document has
+    An object with a declared format is read in this format, whatever its fields; the structure layer then reports how
+    the object differs from the format. `checked_depth` is the limit of nesting that the parser of the document has
     checked, None if there was none.
     """
     if declared_format is not None and declared_format not in BY_NAME:

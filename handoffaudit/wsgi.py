@@ -64,14 +64,14 @@ class ApiHandler(WSGIHandler):
         # The matches of addresses without parameters, such as the address of submissions.
         self._resolved: dict[str, Any] = {}
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> HttpResponse:
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         """Answer a request.
 
         Django's own method also sets the prefix and the table of addresses, which are always the same, looks for old
         connections, which the end of the previous request has closed, and adds cookies.
         """
         request = self.request_class(environ)
-        response = self._middleware_chain(request)
+        response: Any = self._middleware_chain(request)
         response._resource_closers.append(request.close)  # noqa: SLF001 -- as Django's own method does
         if response.status_code >= HTTPStatus.BAD_REQUEST:
             log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)

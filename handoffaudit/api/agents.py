@@ -93,7 +93,7 @@ class AgentOut(CountedOut):
         "are neither declared routes nor skills.",
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
-        validation_alias="name", description="The known name closest to an unknown name."
+        validation_alias="name", description="The known name closest to an unknown name; null if none is similar."
     )
 
     role: Annotated[AgentRole, BeforeValidator(_role)] = Field(

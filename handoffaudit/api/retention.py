@@ -43,14 +43,14 @@ class StandingOut(Answer):
         validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for all other kinds.")
-    oldest: Moment | None = Field(description="When the oldest item arrived.")
+    oldest: Moment | None = Field(description="When the oldest item arrived; null if nothing is stored.")
     next_run: Moment | None = Field(
         validation_alias="next_at", description="When the next run deletes data; null if kept forever."
     )
-    goes: CountOut | None = Field(description="The amount that the next run deletes.")
+    goes: CountOut | None = Field(description="The amount that the next run deletes; null if kept forever.")
     removed: int = Field(validation_alias=at("last.removed"), description="The amount that all runs have deleted.")
     removed_at: Moment | None = Field(
-        validation_alias=at("last.removed_at"), description="When a run last deleted something."
+        validation_alias=at("last.removed_at"), description="When a run last deleted something; null if no run did."
     )
     removed_before: Moment | None = Field(
         validation_alias=at("last.removed_before"),

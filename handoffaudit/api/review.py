@@ -283,7 +283,7 @@ class WaitingOut(SummaryOut):
     passed_on: PassedOnOut | None = Field(
         description="The reassignment, or the mark as handled; null if the handoff has neither."
     )
-    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open.")
+    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open; null if nobody has.")
 
 
 class QueueOut(Answer):

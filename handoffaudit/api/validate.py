@@ -68,12 +68,12 @@ class SessionContextOut(Answer):
 class RepairOut(Answer):
     status: str = Field(description="repaired, not_needed, not_possible or escalated.", examples=["repaired"])
     why: str = Field(description="Why there is no candidate, or that none is needed.")
-    repaired_by: int | None = Field(description="The number of the try that passed.")
-    document: dict[str, Any] | None = Field(description="The candidate.")
+    repaired_by: int | None = Field(description="The number of the try that passed; null if none did.")
+    document: dict[str, Any] | None = Field(description="The candidate; null if there is none.")
     session_context: SessionContextOut | None = Field(
         None, description="The session that the repair removed, to store beside the candidate; null if none."
     )
-    verdict: VerdictOut | None = Field(description="The verdict on the candidate.")
+    verdict: VerdictOut | None = Field(description="The verdict on the candidate; null without a candidate.")
     attempts: list[TryOut] = Field(description="The tries with their changes.")
     links: dict[str, str] = Field({}, description=CODES)
 

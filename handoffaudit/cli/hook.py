@@ -194,7 +194,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
     if any_key and not flush:
         raise Stop("--any-key needs --flush.", wrong)
-    folder = spool or data_folder() / "hooks"
+    folder = spool or data_folder(wrong) / "hooks"
     if flush:
         from handoffaudit.cli.hook_spool import flush_spool
 

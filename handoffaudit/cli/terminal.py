@@ -46,10 +46,19 @@ def require_key(key: str | None) -> str:
     return key
 
 
-def data_folder() -> Path:
-    """Return the data folder as the settings define it, without loading the settings."""
+def data_folder(code: int = 2) -> Path:
+    """Return the data folder as the settings define it, without loading the settings.
+
+    Raise `Stop` with `code` if its path begins with `~`, and there is no such home folder.
+    """
     given = os.environ.get("HANDOFFAUDIT_DATA")
-    return Path(given).expanduser().absolute() if given else usual_data_folder()
+    try:
+        return Path(given).expanduser().absolute() if given else usual_data_folder()
+    except RuntimeError:
+        path = given or "~/.local/share"
+        raise Stop(
+            f"The data folder is {path!r}, but there is no such home folder: use --data and no ~.", code
+        ) from None
 
 
 def usual_data_folder() -> Path:

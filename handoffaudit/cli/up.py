@@ -23,7 +23,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, list_stop_signals, load_modules
-from handoffaudit.cli.terminal import data_option, example
+from handoffaudit.cli.terminal import data_folder, data_option, example
 
 # The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
@@ -182,12 +182,6 @@ def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None 
         finally:
             supervisor.stop()
     say("  Stopped.")
-
-
-def data_folder() -> Path:
-    from handoffaudit.env import data_folder as from_environment
-
-    return from_environment()
 
 
 def set_environment(host: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ Kind = Literal["number", "date", "name", "quote", "identifier", "wording", "calc
 Status = Literal["grounded", "derived", "reported", "ungrounded"]
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """One text that claims may rest on.
 
     `name` is shown to people (`context.page`, `evidence[2].content`). Each value of structured data is a separate
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     keys: str = ""
 
 
-class Mark(NamedTuple):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """One value of a claim, or a run of words (`wording`), with the sources that it rests on.
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
@@ -273,8 +273,9 @@ def _classify(
 def _paths(location: Location, within: Location) -> list[str]:
     """Return the ways in which a sender may name the location.
 
-    A sender may write the path from the root of the data or from the object at `within`, the path of the list that
-    contains the value, or, for a field at the top of the object, the plain key, which may contain dots and brackets.
+    A sender may write the path from the root of the data, or the path from the object at `within`. Instead of the path
+    of a value in a list, the sender may write the path of the list. For a field at the top of the object, the plain key
+    is enough, and the key may contain dots and brackets.
     """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:
@@ -340,7 +341,7 @@ def claim_to_dict(claim: Claim) -> dict[str, Any]:
         "field_path": clean(claim.path) if claim.is_whole else dotted_path(_storable(claim.location)),
         "json_pointer": pointer(_storable(claim.place)),
         "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
-        "claim_type": claim.claim_type.value,
+        "claim_type": str(claim.claim_type),
         "evidence_ids": list(claim.evidence_ids),
         "confidence": claim.confidence,
         "validator_confidence": claim.validator_confidence,
@@ -360,6 +361,6 @@ def _mark_dict(mark: "Mark") -> dict[str, Any]:
         "text": clean(mark.text),
         "status": mark.status,
         "where": [clean(one) for one in mark.where],
-        "closest": clean(mark.closest),
+        "closest": clean(mark.closest) if mark.closest else "",
         "counts": mark.counts,
     }

@@ -225,6 +225,8 @@ def test_a_reader_returns_the_same_as_a_query(tenant: Tenant, other_tenant: Tena
     assert [getattr(found, one.attname) for one in model._meta.fields] == [
         getattr(row, one.attname) for one in model._meta.fields
     ]
+    assert vars(found).keys() == vars(row).keys()
+    assert (found._state.adding, found._state.db) == (row._state.adding, row._state.db)
     if model is not HandoffBody:
         assert reader_of(model, "id", "tenant_id").first(row.pk, other_tenant.pk) is None
 

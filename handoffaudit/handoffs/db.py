@@ -87,7 +87,7 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
 def is_open(opened: "psycopg.Connection[Any]") -> bool:
     """Return whether an idle connection is still open. A restart of the server, for example, closes connections.
 
-    An idle connection becomes readable only when the server closes it, so the check needs no round trip.
+    Only a connection that has become readable needs a round trip, because a closed connection is always readable.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
@@ -337,7 +337,7 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 class RowReader(Generic[_Row]):
-    """Reads rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
+    """Read rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the product against its floor.")
     listed = ", ".join(SUITES)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which ones: {listed}; or all, which also writes them"
+        "names", nargs="*", metavar="NAME", help=f"the measurements: {listed}; or all, which also writes them"
     )
     parser.add_argument("--quick", action="store_true", help="small and short: shows that it works, not how fast")
     parser.add_argument("--write", action="store_true", help="also write the table to benchmarks/results.md")

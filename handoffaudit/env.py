@@ -34,12 +34,22 @@ def uses_pgbouncer() -> bool:
 def data_folder() -> Path:
     """Return the data folder: `HANDOFFAUDIT_DATA`, or a folder in the user's own data."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
-    return Path(given).expanduser().absolute() if given else usual_data_folder()
+    return _expand("HANDOFFAUDIT_DATA", given) if given else usual_data_folder()
 
 
 def usual_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser().absolute() / "handoffaudit"
+    return _expand("XDG_DATA_HOME", base) / "handoffaudit"
+
+
+def _expand(name: str, given: str) -> Path:
+    """Return the whole path of a folder or file. Raise `ImproperlyConfigured` for `~` without a home folder."""
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError:
+        raise ImproperlyConfigured(
+            f"{name} is {given!r}, but there is no such home folder: use a path without ~."
+        ) from None
 
 
 def secret_key(folder: Path) -> str:
@@ -130,7 +140,7 @@ def folder_or_none(name: str) -> Path | None:
     given = os.environ.get(name)
     if not given:
         return None
-    folder = Path(given).expanduser().absolute()
+    folder = _expand(name, given)
     if not folder.is_dir():
         raise ImproperlyConfigured(f"{name} is {given!r}, which is not a folder: name one that is there, or unset it.")
     return folder
@@ -139,7 +149,7 @@ def folder_or_none(name: str) -> Path | None:
 def folders(name: str) -> list[Path]:
     """Return the folders of a comma-separated list. Each folder must exist."""
     given = [one.strip() for one in os.environ.get(name, "").split(",")]
-    found = [Path(one).expanduser().absolute() for one in given if one]
+    found = [_expand(name, one) for one in given if one]
     flaws = []
     if missing := [str(folder) for folder in found if not folder.is_dir()]:
         named = ", ".join(map(repr, missing))
@@ -174,7 +184,7 @@ def file_or_none(name: str) -> Path | None:
     given = os.environ.get(name)
     if not given:
         return None
-    path = Path(given).expanduser().absolute()
+    path = _expand(name, given)
     if path.is_dir() or not path.parent.is_dir():
         raise ImproperlyConfigured(f"{name} is {given!r}: name a file in a folder that is there, or unset it.")
     return path

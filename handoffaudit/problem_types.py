@@ -72,6 +72,12 @@ _TYPES = (
         "Use a key of that agent. An administrator changes the agents of a key under Settings, API keys.",
     ),
     ProblemType(
+        "A key without agents needed",
+        403,
+        "The key may speak only for some agents, and a log can name any agent.",
+        "Use a key that is not limited to agents.",
+    ),
+    ProblemType(
         "Not found",
         404,
         "Your tenant has nothing with this id, or the address does not exist.",
@@ -81,7 +87,7 @@ _TYPES = (
     ProblemType(
         "It changed",
         409,
-        "Somebody else changed it after you read it.",
+        "The handoff or the policy was changed after you read it.",
         "Read the current version, and send your change again. Nothing was overwritten.",
     ),
     ProblemType(
@@ -96,14 +102,14 @@ _TYPES = (
         409,
         "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
         "the policy changed.",
-        "Do not start the next agent. While the handoff is held, wait for the decision. Otherwise, send the document "
-        "again with retry_of, so that it is judged anew.",
+        "Do not start the next agent. The detail says what to do: wait for the decision, or send the document again "
+        "with retry_of, so that it is judged anew.",
         known_as="the-approval",
     ),
     ProblemType(
         "Nothing to repair",
         409,
-        "Only rejected handoffs that do not change meanwhile can be repaired.",
+        "The handoff is not rejected, or it changed during the repair.",
         "Look at the state of the handoff.",
     ),
     ProblemType(
@@ -111,6 +117,12 @@ _TYPES = (
         409,
         "The handoff of the case is under a legal hold.",
         "Lift the hold first, or keep the case.",
+    ),
+    ProblemType(
+        "The erasure is in another state",
+        409,
+        "An erasure can be confirmed after its count, and cancelled before it is confirmed.",
+        "Read the erasure, and look at its state.",
     ),
     ProblemType(
         "The id is taken",
@@ -222,6 +234,27 @@ _TYPES = (
         422,
         "A field of the case has an invalid value, the document of the handoff was removed, or there is no room.",
         "The detail says what is wrong, and what would be accepted.",
+    ),
+    ProblemType(
+        "The hold can't be placed",
+        422,
+        "A field of the legal hold has an invalid value, or the tenant has too many holds.",
+        "The detail says what is wrong. The member field names the field, and remedy the allowed values.",
+        known_as="hold",
+    ),
+    ProblemType(
+        "The hold can't be lifted",
+        422,
+        "The reason is missing, or cannot be stored.",
+        "Give the reason in a sentence. The detail names the limit.",
+        known_as="hold-lift",
+    ),
+    ProblemType(
+        "The value can't be erased",
+        422,
+        "The value or the reason is invalid, or too many erasures are unfinished.",
+        "The detail says what is wrong. The member field names the field, and remedy what would be accepted.",
+        known_as="erasure",
     ),
     ProblemType(
         "The webhook can't be made",

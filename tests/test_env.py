@@ -1,9 +1,13 @@
 """Tests that wrong settings stop the start with a line that names them."""
 
+from collections.abc import Callable
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from handoffaudit import env
+from handoffaudit.cli import Stop
+from handoffaudit.cli.terminal import data_folder
 from handoffaudit.env import amount, check_prices, web_address
 
 
@@ -33,6 +37,21 @@ def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
     with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_PRICES"):
         check_prices()
+
+
+@pytest.mark.parametrize("read", [env.folder_or_none, env.file_or_none, env.folders])
+def test_a_home_folder_that_does_not_exist_is_refused(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
+) -> None:
+    for name in ("HANDOFFAUDIT_DATA", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, "~no-such-user/data")
+        with pytest.raises(ImproperlyConfigured, match=f"{name} is '~no-such-user/data', but there is no such home"):
+            read(name)
+        with pytest.raises(ImproperlyConfigured, match=f"{name} is"):
+            env.data_folder()
+        with pytest.raises(Stop, match="there is no such home folder"):
+            data_folder()
+        monkeypatch.delenv(name)
 
 
 def test_private_targets_are_all_none_or_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def to_plain(value: Any) -> Any:
     """Return the value as dicts with text keys, lists, texts, numbers, booleans and None.
 
     Never raises because of the value. A cycle, a part that is nested too deep and a part beyond the limits become texts
-    that say so. A part that cannot be read becomes its `repr`.
+    that say so. A part that cannot be read becomes its `repr`, or the name of its type.
     """
     return _Converter().convert(value, 0)
 

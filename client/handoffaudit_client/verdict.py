@@ -42,11 +42,11 @@ class Finding:
 class Verdict:
     """The verdict on a handoff. It is true if the next agent may start.
 
-    `state` is a state of the server (`accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`,
-    `validating`), `unverified` if the server was away and the client lets handoffs pass then, `unreachable` if the
-    client stops them then, or `refused` if the server does not take the handoff. A person's approval works once. If it
-    cannot be used, the state is `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is never
-    empty. `url` is the page of the handoff, for people; empty if unknown.
+    `state` is a state of the server: `accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`
+    or `validating`. If the server was away, `state` is `unverified` if the client lets handoffs pass then, and
+    `unreachable` if the client stops them. `refused` means that the server does not take the handoff. A person's
+    approval works once: if the approval cannot be used, `state` is `used`, `expired` or `outdated` (a policy was saved
+    after the approval). `why` is never empty. `url` is the page of the handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")

@@ -296,9 +296,11 @@ def listing(tenant: Tenant) -> list[Key]:
 
 
 def _check_name(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed: use 1 to 100 characters that say who will use the key.", "name")
+    name, remedy = name.strip(), "use 1 to 100 printable characters that say who will use the key."
+    if not name:
+        raise Refused("A name is needed", "name", remedy)
+    if len(name) > 100 or not name.isprintable():
+        raise Refused("The name is too long, or has characters that can't be shown", "name", remedy)
     return name
 
 

@@ -62,8 +62,8 @@ INCLUDED: Final = {
 
 RIGHTS: Final = {
     Role.VIEWER: "reads everything but the settings",
-    Role.REVIEWER: "also approves and declines",
-    Role.ADMIN: "also changes strictness, people and keys",
+    Role.REVIEWER: "also decides, assigns and repairs handoffs, and mutes finding groups",
+    Role.ADMIN: "also changes policies, people, keys and other settings",
 }
 
 

@@ -327,7 +327,10 @@ ROUTE = "welcome/<uidb64>/<token>/"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Tokens that stop working after a new password, a sign-in, a newer link, or `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that stop working after `PASSWORD_RESET_TIMEOUT` seconds, or earlier.
+
+    A sign-in, a newer link, and a new password or e-mail address end them.
+    """
 
     # The salt is part of every link, so another salt would end all links.
     key_salt = "handoffaudit.accounts.links"

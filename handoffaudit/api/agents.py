@@ -30,7 +30,7 @@ MOST_LISTED: Final = 1_000
 class CountedOut(Answer):
     accepted: int = Field(validation_alias=at("judged.accepted"), description="Handoffs accepted without a person.")
     judged: int = Field(
-        validation_alias=at("judged.total"), description="Settled final attempts: accepted, approved and blocked."
+        validation_alias=at("judged.total"), description="Final attempts with a verdict: accepted, approved or blocked."
     )
     percent: float | None = Field(
         validation_alias=at("judged.share.percent"),
@@ -76,7 +76,7 @@ class EdgeOut(CountedOut):
     source: str = Field(description=SOURCE)
     target: str = Field(description=TARGET)
     handoffs: int = Field(
-        validation_alias="number", description="Number of judged handoffs on this route, with superseded attempts."
+        validation_alias="number", description="Number of judged handoffs on this route, including superseded attempts."
     )
     declared: Annotated[bool | None, BeforeValidator(_is_declared)] = Field(
         validation_alias="target", description="Whether the route is declared; null if no routes are declared."
@@ -89,10 +89,11 @@ class AgentOut(CountedOut):
     received: int = Field(description="Number of handoffs received.")
     known: Annotated[bool | None, BeforeValidator(_is_known)] = Field(
         validation_alias="name",
-        description="Whether the agent is declared or a skill; null if no agents are known.",
+        description="Whether the agent is in a declared route, or is a skill of `HANDOFFAUDIT_SKILLS`; null if there "
+        "are neither declared routes nor skills.",
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
-        validation_alias="name", description="The known name closest to an unknown name."
+        validation_alias="name", description="The known name closest to an unknown name; null if none is similar."
     )
 
     role: Annotated[AgentRole, BeforeValidator(_role)] = Field(

@@ -47,7 +47,10 @@ class BatchVerdictOut(Answer):
     """The verdict on an item, with the fields that a sender needs; `links.self` has the whole verdict."""
 
     outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
-    valid: bool = Field(description="No finding has severity error or critical; test `state` of the item instead.")
+    valid: bool = Field(
+        description="No finding has severity error or critical. Also true for a held handoff: test the item's `state` "
+        "before you start the next agent."
+    )
     would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     quality_score: float = Field(description="0.0 to 1.0.", examples=[1.0])
     recommended_action: str | None = Field(

@@ -122,7 +122,8 @@ class GroupOut(Answer):
     )
     path: str = Field(
         validation_alias=at("group.path_shape"),
-        description="The kind of place in the document; empty for the whole document.",
+        description="The kind of place: the path, with `*` for positions in lists and for keys such as numbers, dates "
+        "and ids; empty for the whole document.",
     )
     routes: list[RouteOut] = Field(
         validation_alias=at("routes.items"), description="At most 10 routes, those with the most handoffs first."
@@ -147,7 +148,7 @@ class GroupOut(Answer):
     )
     regressed_at: Moment | None = Field(
         validation_alias=at("group.regressed_at"),
-        description="When the group returned; null once a person has acknowledged it.",
+        description="When the group returned; null if it never did, or once a person has acknowledged it.",
     )
     links: Annotated[GroupLinksOut, BeforeValidator(_links)] = Field(
         validation_alias=at("group.pk"), description="Addresses of the group."
@@ -239,8 +240,10 @@ def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandof
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": MUTING}}}},
 )
 def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
-    """Mute a finding group, which takes its rejected handoffs out of the review queue.
+    """Mute a finding group.
 
+    A rejected handoff whose errors (or, without errors, warnings) are all muted leaves the review queue, unless it is
+    escalated.
     If the group is muted already, the new limit and note replace the old limit and note.
     """
     who = caller(request)

@@ -276,8 +276,8 @@ def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
 
     An approval works once, for this document, under the policy that was in force, until it expires. If the answer is
     200, start the next agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the
-    decision; after a rejection, a decline, or an approval that cannot be used, send the document again with `retry_of`,
-    so that the document is judged again.
+    decision; after a rejection or a decline, send a corrected document with `retry_of`; if the approval cannot be used,
+    send the document again with `retry_of`, so that the document is judged again.
     """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)

@@ -89,8 +89,8 @@ class HookOut(Answer):
     tool_result: str | None = Field(
         None,
         description="What the server did with the result of a tool that does not delegate: `stored`, `known`, "
-        "`replaced` or `conflict`, as for tool results of a trace; `skipped` if the result is not evidence. Absent if "
-        "the key has no scope `observe`.",
+        "`replaced`, `conflict` or `refused`, as for tool results of a trace; `skipped` if the result is not evidence. "
+        "Absent if the key has no scope `observe`.",
     )
     decision: str | None = Field(None, description="`block`, only if blocked.")
     hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815

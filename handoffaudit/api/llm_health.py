@@ -70,7 +70,7 @@ class BreakerOut(Answer):
     model: str = Field(description="The LLM.")
     state: str = Field(description="closed, open or probing; shared by all tenants.")
     failures: int = Field(description="Consecutive failures.")
-    reason: str = Field(description="The reason of the last failure; empty without failures.")
+    reason: str = Field(description="The reason for the last failure; empty without failures.")
     open_until: Moment | None = Field(description="When the next call is tried; null while closed.")
 
 
@@ -207,7 +207,8 @@ class AlertOut(Answer):
     opened_at: Moment = Field(description="When the alert opened.")
     last_at: Moment = Field(description="When the condition was last seen.")
     told_at: Moment | None = Field(
-        validation_alias="notified_at", description="When webhooks were last notified that the alert is active."
+        validation_alias="notified_at",
+        description="When webhooks were last notified that the alert is active; null if never.",
     )
     closed_at: Moment | None = Field(
         validation_alias="acknowledged_at", description="When the alert was resolved; null while active."
@@ -217,7 +218,8 @@ class AlertOut(Answer):
         description="Who acknowledged the alert; null while active, or if it resolved by itself.",
     )
     handoffs: Annotated[str | None, BeforeValidator(_handoffs_address)] = Field(
-        validation_alias=at("about.query"), description="Address of the handoffs that the alert is about."
+        validation_alias=at("about.query"),
+        description="Address of the handoffs that the alert is about; null if there is none.",
     )
 
 

@@ -84,7 +84,7 @@ class TakenOut(Answer):
 class ImportOut(TakenOut):
     sent_by: str = Field(description="The key or person that sent the log.")
     started_at: Moment = Field(description="When the upload began.")
-    received_at: Moment | None = Field(description="When the upload was complete.")
+    received_at: Moment | None = Field(description="When the upload was complete; null before that.")
     finished_at: Moment | None = Field(description="When all lines were read; null while some wait.")
     read: int = Field(description="New lines in a known format.")
     bad: int = Field(description="New lines in no known format.")
@@ -128,7 +128,9 @@ class LineOut(Answer):
 class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
-    reached: Moment | None = Field(description="The time back to which lines were searched, if more lines remain.")
+    reached: Moment | None = Field(
+        description="The time back to which lines were searched; null if the search did not reach its limit."
+    )
 
 
 @with_filters(ImportOrder)

@@ -171,7 +171,7 @@ class CaseOut(Answer):
     created_by: str = Field(description="Who kept the case.")
     created_at: Moment = Field(description="When the case was kept.")
     result: dict[str, Any] = Field(description="The last result with the policies in force.", examples=[RESULT])
-    tested_at: Moment | None = Field(description="When the last result was made.")
+    tested_at: Moment | None = Field(description="When the last result was made; null before the first test.")
     case: dict[str, Any] = Field(description="The case in the form that a file of cases has.", examples=[CASE])
 
 

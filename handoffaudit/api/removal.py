@@ -173,10 +173,12 @@ class ErasureOut(Answer):
     held: dict[str, int] = Field(description="Number of rows that a legal hold keeps unchanged, by kind of row.")
     requested_by: str = Field(description="Who asked for the erasure.")
     requested_at: Moment = Field(description="When the erasure was asked for.")
-    counted_at: Moment | None = Field(description="When all rows were counted.")
+    counted_at: Moment | None = Field(description="When all rows were counted; null before that.")
     confirmed_by: str = Field(description="Who confirmed the erasure; empty before that.")
-    confirmed_at: Moment | None = Field(description="When the erasure was confirmed.")
-    finished_at: Moment | None = Field(description="When the erasure ended. The value itself is no longer stored.")
+    confirmed_at: Moment | None = Field(description="When the erasure was confirmed; null before that.")
+    finished_at: Moment | None = Field(
+        description="When the erasure ended; null before that. Afterwards, the value itself is no longer stored."
+    )
 
     model_config = ConfigDict(json_schema_extra={"examples": [ERASURE]})
 

@@ -33,6 +33,7 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.periods import Window, window_of
 from handoffaudit.handoffs.rates import ShareChange
+from handoffaudit.policy.retention import HOURS_KEPT
 from handoffaudit.trust import bundle, signatures
 
 router = Router()
@@ -47,14 +48,20 @@ class Form(StrEnum):
     TEXT = "text"
 
 
+_OLD: Final = f"or to the day if it is more than {HOURS_KEPT.days} days ago"
+
+
 class WindowQuery(Schema):
     period: str = Field(
         "", description="A number of hours or days (24h, 7d, 30d), or `monday` (since Monday). Default: 7d."
     )
     since: str = Field(
-        "", description="Start, instead of `period`: a date, or a date and time (UTC); rounded down to the hour."
+        "",
+        description=f"Start, instead of `period`: a date, or a date and time (UTC); rounded down to the hour, {_OLD}.",
     )
-    until: str = Field("", description="End (exclusive), rounded up to the hour. Default: the end of the current hour.")
+    until: str = Field(
+        "", description=f"End (exclusive), rounded up to the hour, {_OLD}. Default: the end of the current hour."
+    )
 
 
 class ComplianceQuery(WindowQuery):
@@ -184,7 +191,9 @@ class WeekRateOut(Answer):
     agent: str = Field(description="The source agent of the handoffs, or the agent of the files.")
     week: Text = Field(description="The Monday on which the week begins, UTC.", examples=["2026-02-09"])
     part: int = Field(validation_alias=at("share.part"), description="Accepted handoffs, or used files.")
-    total: int = Field(validation_alias=at("share.total"), description="Settled handoffs, or expected files.")
+    total: int = Field(
+        validation_alias=at("share.total"), description="Final attempts with a verdict, or expected files."
+    )
     percent: float = Field(validation_alias=at("share.percent"), description="The rate in percent.")
 
 

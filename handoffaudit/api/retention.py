@@ -43,17 +43,18 @@ class StandingOut(Answer):
         validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for all other kinds.")
-    oldest: Moment | None = Field(description="When the oldest item arrived.")
+    oldest: Moment | None = Field(description="When the oldest item arrived; null if nothing is stored.")
     next_run: Moment | None = Field(
         validation_alias="next_at", description="When the next run deletes data; null if kept forever."
     )
-    goes: CountOut | None = Field(description="The amount that the next run deletes.")
+    goes: CountOut | None = Field(description="The amount that the next run deletes; null if kept forever.")
     removed: int = Field(validation_alias=at("last.removed"), description="The amount that all runs have deleted.")
     removed_at: Moment | None = Field(
-        validation_alias=at("last.removed_at"), description="When a run last deleted something."
+        validation_alias=at("last.removed_at"), description="When a run last deleted something; null if no run did."
     )
     removed_before: Moment | None = Field(
-        validation_alias=at("last.removed_before"), description="The last run deleted everything older than this time."
+        validation_alias=at("last.removed_before"),
+        description="The last run deleted what was older than this time, except what a legal hold kept.",
     )
 
 
@@ -85,7 +86,7 @@ class RetentionRunsOut(Answer):
 class RunsQuery(Schema):
     before: int | None = Field(None, ge=1, le=2**31 - 1, description="Only audit entries before this number.")
     limit: int = Field(
-        50, ge=1, le=100, description="Number of audit entries about retention to read; some are reports."
+        50, ge=1, le=100, description="Number of audit entries about retention to read; only reports are returned."
     )
 
 

@@ -260,8 +260,9 @@ VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "propo
 class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
-        description="all: the open queue. passed_on: reassigned handoffs. second: proposed decisions that wait for "
-        "a second reviewer. muted: handoffs with only muted findings, which `all` leaves out.",
+        description="all: the open queue. escalated, held, rejected: one part of `all`. passed_on: reassigned "
+        "handoffs. second: proposed decisions that wait for a second reviewer. muted: rejected handoffs whose errors "
+        "(or, without errors, warnings) are all muted; `all` leaves them out.",
         examples=["second"],
     )
     state: str = Field("", description="held or rejected; default: both.", examples=["held"])
@@ -282,7 +283,7 @@ class WaitingOut(SummaryOut):
     passed_on: PassedOnOut | None = Field(
         description="The reassignment, or the mark as handled; null if the handoff has neither."
     )
-    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open.")
+    held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open; null if nobody has.")
 
 
 class QueueOut(Answer):

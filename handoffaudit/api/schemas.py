@@ -41,7 +41,7 @@ class LayerOut(Answer):
 class ValueOut(Answer):
     """A concrete value in a claim: its position in the text, and the sources that support the value."""
 
-    kind: str = Field(description="number, date, name, quote, identifier or wording.", examples=["number"])
+    kind: str = Field(description="number, date, name, quote, identifier, wording or calculation.", examples=["number"])
     start: int = Field(description="Start of the value in `claim_text`, in characters.")
     end: int = Field(description="End of the value in `claim_text`, in characters.")
     text: str = Field(description="The value as written.")
@@ -68,7 +68,7 @@ class ClaimOut(Answer):
     evidence_ids: list[str] = Field(description="The sources that `evidence_refs` names for the claim.")
     confidence: float = Field(description="The sender's confidence, 0.0 to 1.0.")
     validator_confidence: float = Field(description="The confidence of the check, 0.0 to 1.0; 0.0 if unchecked.")
-    values: list[ValueOut] = Field(description="The numbers, dates, names, quotes and identifiers in the claim.")
+    values: list[ValueOut] = Field(description="The values in the claim, such as numbers and names.")
 
 
 class RemediationOut(Answer):
@@ -142,7 +142,7 @@ class VerdictOut(Answer):
     policy_versions: dict[str, int] = Field(
         description="The version of each kind of policy.", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
     )
-    validator_model: str | None = Field(description="The LLM that checked the content.")
+    validator_model: str | None = Field(description="The LLM that checked the content; null if none did.")
     prompts: dict[str, str] = Field(
         {}, description="The prompt version that each layer used.", examples=[{"semantic": "grounding-1"}]
     )
@@ -240,13 +240,13 @@ class SummaryOut(Answer):
     handoff_type: str = Field(description="The handoff type, which selects the row of the strictness table.")
     source_agent_id: str = Field(description="The source agent.")
     target_agent_id: str = Field(description="The target agent.")
-    trace_id: Nullable = Field(description="The trace that the handoff belongs to.")
-    parent_handoff_id: Nullable = Field(description="The sender's id of the previous handoff in the trace.")
-    retry_of: Nullable = Field(description="The `handoff_id` of the handoff that this attempt replaces.")
+    trace_id: Nullable = Field(description="The trace that the handoff belongs to; null if it has none.")
+    parent_handoff_id: Nullable = Field(description="The sender's id of the previous handoff in the trace; null: none.")
+    retry_of: Nullable = Field(description="The `handoff_id` of the handoff that this attempt replaces; null: none.")
     attempt: int = Field(description="The attempt number, from 1.")
     lineage: Annotated[str, BeforeValidator(_lineage)] = Field(description="The `handoff_id` of the first attempt.")
     repaired: bool = Field(description="Created by repair from the previous attempt.")
-    step: int | None = Field(description="The step in the trace, as numbered by the sender.")
+    step: int | None = Field(description="The step in the trace, as numbered by the sender; null without a number.")
     state: str = Field(
         description="Test this before you start the next agent: accepted or approved. received, validating: not "
         "judged yet. held: waits for a reviewer. rejected: fix the findings. declined: a reviewer declined the "
@@ -256,10 +256,10 @@ class SummaryOut(Answer):
     would_decide: Nullable = Field(description="The outcome without shadow mode, if it differs; else null.")
     flags: Annotated[dict[str, bool], Stored] = Field(
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
-        "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (the "
-        "sender can no longer fix the handoff; first in review), `unverified` (the LLM was unavailable), "
-        "`flagged` (accepted or approved unverified, and a later check would have rejected the handoff), `open` (a "
-        "delegated task whose end is not reported yet)."
+        "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (a "
+        "finding is critical, or retries and repair did not help; first in review), `unverified` (the LLM was "
+        "unavailable), `flagged` (accepted or approved unverified, and a later check would have rejected the handoff), "
+        "`open` (a delegated task whose end is not reported yet)."
     )
     user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")
@@ -276,7 +276,7 @@ class SummaryOut(Answer):
     )
     received_at: Moment = Field(description="When the handoff was stored.")
     judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
-    review_due_at: Moment | None = Field(description="When a held handoff becomes overdue.")
+    review_due_at: Moment | None = Field(description="When a held handoff becomes overdue; null: never.")
     links: HandoffLinks = Field(validation_alias="id", description=LINKS)
 
 
@@ -329,7 +329,7 @@ class ApprovalOut(Answer):
     )
     expires_at: Moment = Field(description="When the approval expires.", examples=["2026-02-22T00:15:00Z"])
     used_at: Moment | None = Field(description="When the sender went on; null before.")
-    used_by: Nullable = Field(description="The key that used the approval, or the retry that it was carried to.")
+    used_by: Nullable = Field(description="The key that used the approval, or the retry that got it; null before.")
 
 
 class JudgedOut(SummaryOut):

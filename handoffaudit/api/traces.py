@@ -79,7 +79,7 @@ class TraceEdgeOut(Answer):
 class LoopOut(Answer):
     number: int = Field(description="The number of the handoff.")
     agent: str = Field(description="The target agent, which had the work earlier.")
-    codes: list[str] = Field(description="The findings about the chain.")
+    codes: list[str] = Field(description="The rule codes of the findings about the chain.")
 
 
 class GraphOut(Answer):
@@ -90,7 +90,7 @@ class GraphOut(Answer):
 
 class OriginOut(Answer):
     value: str = Field(description="The value as written.")
-    codes: list[str] = Field(description="The findings about the value.")
+    codes: list[str] = Field(description="The rule codes of the findings about the value.")
     number: Number = Field(
         validation_alias="step", description="The number of the handoff in which the value first appeared."
     )
@@ -125,7 +125,9 @@ class TraceOut(Answer):
     handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by arrival if they have no step.")
     graph: GraphOut = Field(description="Routes between the agents.")
     origins: list[OriginOut] = Field(description="The origin of each wrong value.")
-    tainted: list[Number] = Field(description="The handoffs that carry an ungrounded value of an earlier handoff.")
+    tainted: list[Number] = Field(
+        description="The numbers of the handoffs that carry an ungrounded value of an earlier handoff."
+    )
     shares: list[ShareOut] = Field(description="Findings by agent.")
     suspects: list[SuspectOut] = Field(
         description="The most likely origins of the problem, by rules; most likely first."
@@ -187,8 +189,8 @@ def send_tool_results(
 
     The key sets the grade. Results sent with a key that has the scope `observe` are evidence: each handoff of the
     trace is judged against the results that tools returned before it. If evidence arrives after the handoff, and the
-    verdict reports values that are in no source, the handoff is judged again. A trace keeps up to 1 MiB: the oldest
-    results are removed first, and results that are no evidence before evidence.
+    verdict reports values that are in no source, the handoff is judged again. A trace keeps up to 1 MiB: results that
+    are no evidence are removed first, then evidence, the oldest first.
     """
     who, now = caller(request), timezone.now()
     try:

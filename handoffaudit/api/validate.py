@@ -50,7 +50,7 @@ class TryOut(Answer):
     number: int = Field(description="The number of the try, from 1.", examples=[1])
     name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
     note: str = Field(description="Why a try found nothing to change.")
-    valid: bool = Field(description="No finding of the candidate is an error.")
+    valid: bool = Field(description="No finding of the candidate has severity error or critical.")
     outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
     quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
     changes: list[ChangeOut] = Field(description="All changes to the document sent.")
@@ -68,12 +68,12 @@ class SessionContextOut(Answer):
 class RepairOut(Answer):
     status: str = Field(description="repaired, not_needed, not_possible or escalated.", examples=["repaired"])
     why: str = Field(description="Why there is no candidate, or that none is needed.")
-    repaired_by: int | None = Field(description="The number of the try that passed.")
-    document: dict[str, Any] | None = Field(description="The candidate.")
+    repaired_by: int | None = Field(description="The number of the try that passed; null if none did.")
+    document: dict[str, Any] | None = Field(description="The candidate; null if there is none.")
     session_context: SessionContextOut | None = Field(
-        None, description="The session to store beside the candidate, if removed."
+        None, description="The session that the repair removed, to store beside the candidate; null if none."
     )
-    verdict: VerdictOut | None = Field(description="The verdict on the candidate.")
+    verdict: VerdictOut | None = Field(description="The verdict on the candidate; null without a candidate.")
     attempts: list[TryOut] = Field(description="The tries with their changes.")
     links: dict[str, str] = Field({}, description=CODES)
 

@@ -39,8 +39,8 @@ class WebhookIn(Schema):
     kind: str = Field("webhook", description=", ".join(SubscriberKind.values))
     name: str = Field(description="The name of the webhook.", examples=["CI"])
     address: str = Field(
-        description="A web address or an e-mail address. Private addresses are refused. For slack: the address of an "
-        "incoming webhook. For teams: the address of a workflow.",
+        description="A web address or an e-mail address. For slack: the address of an incoming webhook. For teams: the "
+        "address of a workflow. Private addresses are refused, except those that the operator allows.",
         examples=["https://ci.example.com/handoffs"],
     )
     events: list[str] = Field(
@@ -54,7 +54,7 @@ class WebhookIn(Schema):
 
 
 class DeliveriesOut(Answer):
-    delivered_at: Moment | None = Field(description="When the last delivery succeeded.")
+    delivered_at: Moment | None = Field(description="When the last delivery succeeded; null if none did.")
     failed: int = Field(
         description="Failed deliveries of the last 24 hours, including those to be retried; counted up to 1,000."
     )
@@ -87,7 +87,7 @@ class TestedOut(Answer):
     delivered: bool = Field(description="Whether the receiver accepted the delivery.")
     status: int | None = Field(description="The HTTP status of the receiver; null without an answer.")
     ms: float = Field(description="Response time in milliseconds.")
-    error: Nullable = Field(description="Why the delivery failed, and what to do.")
+    error: Nullable = Field(description="Why the delivery failed, and what to do; null if it succeeded.")
 
 
 @router.get(

@@ -47,19 +47,19 @@ def caller_from_environment(model: str | None, environment: Mapping[str, str] = 
             fast=name,
             careful=name,
             seconds=_number("HANDOFFAUDIT_MODEL_SECONDS", SECONDS, environment),
-            tries=int(_number("HANDOFFAUDIT_MODEL_TRIES", TRIES, environment)),
+            tries=_number("HANDOFFAUDIT_MODEL_TRIES", TRIES, environment),
         )
     except ValueError as error:
         raise Stop(str(error)) from error
 
 
-def _number(name: str, default: float, environment: Mapping[str, str]) -> float:
+def _number(name: str, default: float, environment: Mapping[str, str]) -> int:
     given = environment.get(name) or default
     try:
-        value = float(given)
+        value = int(given)
     except ValueError:
         value = 0
-    if not 1 <= value < float("inf"):
+    if value < 1:
         raise Stop(f"{name} is {given!r}: set it to a whole number of 1 or more.")
     return value
 

@@ -310,7 +310,8 @@ class Run:
 
     def _describe_progress(self) -> str:
         failed = sum(sum(file.failures.values()) for file in self.files)
-        to_ask = len(self.plan.to_ask)
+        # A stored answer that can't be read is asked again, beyond the plan.
+        to_ask = max(len(self.plan.to_ask), self.calls + self.crew.under_way)
         text = f"asked {self.calls:,} of {to_ask:,} · {self.spent_usd:.4f} USD"
         if failed:
             text += f" · {failed:,} failed"
@@ -321,7 +322,10 @@ class Run:
 
     @contextmanager
     def _stop_on_interrupt(self) -> Iterator[None]:
-        """Stop asking on Ctrl-C, but wait for calls under way, which are paid; a second Ctrl-C does not wait."""
+        """Stop asking on Ctrl-C, but wait for the calls under way, which are paid.
+
+        Ctrl-C ends the wait if the run has stopped asking already, such as after an earlier Ctrl-C.
+        """
 
         def stop(_: int, __: FrameType | None) -> None:
             self.abandoned = bool(self.stopped)

@@ -243,7 +243,8 @@ def watch(  # noqa: PLR0913 (click hands over each option)
     to the server at --url, otherwise to the local database; with --local they are judged here and not stored. Files
     already reported are not counted again.
 
-    Stop with Ctrl-C. With --once the command exits with 1 if a phase failed, and with 2 if reports wait for the server.
+    Stop with Ctrl-C. With --once the command exits with 1 if a phase failed, and with 2 if reports wait for the server
+    or were refused.
     """
     from handoffaudit.cli.folder_follower import BadPattern, Follower, Pattern
     from handoffaudit.cli.folder_follower import Watcher as Loop
@@ -271,7 +272,7 @@ def watch(  # noqa: PLR0913 (click hands over each option)
     click.echo(watching.summary(), err=True)
     if left := to.left():
         click.echo(left, err=True)
-    if once and watching.counts["kept"]:
+    if once and (watching.counts["kept"] or watching.counts["refused"]):
         sys.exit(2)
     if once and watching.counts["failed"]:
         sys.exit(1)

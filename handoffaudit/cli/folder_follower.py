@@ -89,7 +89,7 @@ def owner_of(path: str, names: Mapping[str, str], folder: str) -> dict[str, str]
     """Return run, phase, agent and runtime of a file.
 
     Names that no placeholder provides come from the folders above the file: the nearest folder is the agent, the next
-    folder the phase.
+    folder the phase. A single folder is both.
     """
     above = PurePosixPath(path).parts[:-1]
     agent = above[-1] if above else folder
@@ -125,7 +125,10 @@ class _Known:
 
 @dataclass(slots=True)
 class _ExpectedFile:
-    """A path at which a file is expected since its folder last changed."""
+    """A path at which a file is expected.
+
+    `changed` is the last change of its folder in nanoseconds, and `since` is when the follower first saw this change.
+    """
 
     changed: int
     since: float
@@ -160,7 +163,7 @@ class Follower:
             self._known[gone].stamp = None
         for path in sorted(there):
             if self._is_due(path, found, now, all_now=all_now):
-                yield Due(path, self._next_iteration(path), there[path])
+                yield Due(path, self._find_iteration(path), there[path])
         yield from self._list_missing(found, there.keys(), now, all_now=all_now)
 
     def mark_reported(self, due: Due, iteration: int | None = None) -> None:
@@ -190,9 +193,6 @@ class Follower:
         """Return whether the same file was reported under another path that no longer exists."""
         before = self._reported.get(stamp)
         return before is not None and before != path and before not in found.files
-
-    def _next_iteration(self, path: str) -> int:
-        return self._known[path].iteration + 1
 
     def _list_missing(self, found: Scan, there: Iterable[str], now: float, *, all_now: bool) -> Iterator[Due]:
         wanted = {path: self._match(path) or {} for path in self.expected} | self._list_expected(found)
@@ -236,7 +236,7 @@ MOST_RESPONSE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Watcher:
-    """Watcher of a run's folder, which reports files until it is interrupted.
+    """A watcher that reports the files of a run's folder until it is interrupted.
 
     `run` and `runtime` are used where the paths do not provide them. `response` is the name of the response files
     beside the handoff files.
@@ -276,9 +276,10 @@ class Watcher:
             sleep(every)
 
     def summary(self) -> str:
-        kept = f"; {self.counts['kept']} wait for the server" if self.counts["kept"] else ""
+        left = f"; {self.counts['kept']} wait for the server" if self.counts["kept"] else ""
+        left += f"; {self.counts['refused']} refused" if self.counts["refused"] else ""
         parts = ", ".join(f"{self.counts[name]} {name}" for name in ("used", "fallback", "failed"))
-        return f"{sum(self.counts[name] for name in ('used', 'fallback', 'failed'))} reported: {parts}{kept}."
+        return f"{sum(self.counts[name] for name in ('used', 'fallback', 'failed'))} reported: {parts}{left}."
 
     def _report(self, due: Due) -> None:
         made = self._make_document(due)
@@ -288,6 +289,7 @@ class Watcher:
             answer = self._send(made)
         except Refused as refused:
             self._warn(f"{made['expected_path']} was not reported: {refused}")
+            self.counts["refused"] += 1
             self.follower.mark_reported(due)
             return
         iteration = answer.get("iteration")

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -193,7 +194,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
     if any_key and not flush:
         raise Stop("--any-key needs --flush.", wrong)
-    folder = spool or data_folder() / "hooks"
+    folder = spool or data_folder(wrong) / "hooks"
     if flush:
         from handoffaudit.cli.hook_spool import flush_spool
 
@@ -278,7 +279,8 @@ def _read_rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
         return ()
     from handoffaudit.cli.hook_rules import load_rules
 
-    return load_rules(path.expanduser(), wrong)
+    # Unlike `Path.expanduser`, this function keeps a path that names an unknown user.
+    return load_rules(Path(os.path.expanduser(path)), wrong)  # noqa: PTH111
 
 
 def _find_server(url: str | None, key: str | None, wrong: int) -> "Server":

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from handoffaudit.cli.hook import Event
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
-# The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. If an earlier
-# event takes longer, the current event has less time by as much, because the agent host limits the time for all events
-# together. The current event has at least `LEAST_SECONDS`.
+# The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. The agent host
+# limits the time for all events together. So if an earlier event ends later, the time limit of the current event is
+# shortened by the delay. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 
@@ -36,7 +36,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RulesVerdict:
-    """The result of the phase rules: failed errors as (name, message), and the JSON for the server."""
+    """The result of the phase rules: failed rules of severity error as (name, message), and the JSON for the server."""
 
     failed: bool
     errors: tuple[tuple[str, str], ...]
@@ -76,7 +76,7 @@ class Gate:
         entry = Entry(f"hook-{os.urandom(16).hex()}", event.text)
         held = self._keep(entry)
         judged = None
-        # The server has no opinion on other tools, so the rules are evaluated without asking the server first.
+        # The server judges only delegations. For other tools, the rules are evaluated without asking the server first.
         if self._rules and (self._hybrid or not event.of_a_delegation):
             judged = self._judge("hybrid" if self._hybrid else "fallback")
             entry = Entry(entry.id, wrap(event, phase_results=judged.sent))
@@ -119,8 +119,8 @@ class Gate:
     def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
         """Return the server's answer, or None if there is none.
 
-        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails at earlier
-        events, the current event is still judged.
+        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails on an earlier
+        event, the current event is still judged.
         """
         began = time.monotonic()
         try:

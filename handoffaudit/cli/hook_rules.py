@@ -186,11 +186,16 @@ def _make_result(rule: PhaseRule, found: RuleOutcome) -> RuleResult:
 
 
 def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
-    path = _resolve_path(root, config["file_path"])
-    if path.is_file():
-        return RuleOutcome(RuleStatus.PASSED, f"{config['file_path']} is there.")
-    what = "is not a file" if path.exists() else "is not there"
-    return RuleOutcome(RuleStatus.FAILED, f"{config['file_path']} {what}.")
+    name = config["file_path"]
+    try:
+        mode = _resolve_path(root, name).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return RuleOutcome(RuleStatus.FAILED, f"{name} is not there.")
+    except OSError as error:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be looked up ({error.strerror}).")
+    if not stat.S_ISREG(mode):
+        return RuleOutcome(RuleStatus.FAILED, f"{name} is not a file.")
+    return RuleOutcome(RuleStatus.PASSED, f"{name} is there.")
 
 
 def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
@@ -242,7 +247,8 @@ def _judge_run(name: str, ran: CommandResult, expected: int) -> RuleOutcome:
 
 
 def _resolve_path(root: Path, given: str) -> Path:
-    return root / Path(given).expanduser()
+    # Unlike `Path.expanduser`, this function keeps a path that names an unknown user.
+    return root / os.path.expanduser(given)  # noqa: PTH111
 
 
 _OF_TYPE = {

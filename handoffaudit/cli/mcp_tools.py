@@ -12,6 +12,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from handoffaudit.cli.mcp_api import LONGEST_WAIT, Api
+from handoffaudit.validation.text import MAX_TEXT, nearest
 
 INSTRUCTIONS: Final = (
     "handoffaudit judges handoffs between AI agents. Before you give work to another agent, call submit_handoff with "
@@ -45,7 +46,7 @@ _CHECKED: Final = {
 }
 
 Wait = Annotated[int, Field(description="Seconds to wait for the verdict.", ge=0, le=LONGEST_WAIT)]
-Name = Annotated[str, Field(min_length=1, max_length=512)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 Data = Annotated[Any, Field(description="The work result: an object, or a text.")]
 Context = Annotated[dict[str, Any] | None, Field(description="Facts that the data may use, such as the question.")]
 Evidence = Annotated[
@@ -217,7 +218,6 @@ class Tools:
     async def explain_code(self, code: Name) -> CodeOut:
         """Explain a rule code of a finding: what is wrong, why it matters, how to fix it, with an example."""
         from handoffaudit.validation.layers import CATALOGUE, FAMILIES, entry_of, example_of
-        from handoffaudit.validation.text import nearest
 
         if code not in CATALOGUE and code.partition(".")[0] not in FAMILIES:
             near = nearest(code, CATALOGUE, 5)

@@ -46,10 +46,19 @@ def require_key(key: str | None) -> str:
     return key
 
 
-def data_folder() -> Path:
-    """Return the data folder as the settings define it, without loading the settings."""
+def data_folder(code: int = 2) -> Path:
+    """Return the data folder as the settings define it, without loading the settings.
+
+    Raise `Stop` with `code` if its path begins with `~`, and there is no such home folder.
+    """
     given = os.environ.get("HANDOFFAUDIT_DATA")
-    return Path(given).expanduser().absolute() if given else usual_data_folder()
+    try:
+        return Path(given).expanduser().absolute() if given else usual_data_folder()
+    except RuntimeError:
+        path = given or "~/.local/share"
+        raise Stop(
+            f"The data folder is {path!r}, but there is no such home folder: use --data and no ~.", code
+        ) from None
 
 
 def usual_data_folder() -> Path:
@@ -136,7 +145,7 @@ skills_option = click.option(
     "--skills",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of skills, the known agents: warn about a target that no SKILL.md in it names.",
+    help="Folder of skills (SKILL.md). Their names are the known agents: warn about other targets.",
 )
 
 

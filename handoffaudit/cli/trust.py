@@ -36,10 +36,10 @@ INCOMPLETE: Final = 3
 def verify_log(tenant: str | None, checkpoint: Path | None, key: str | None, *, as_json: bool) -> None:
     """Check the audit log and its seals. Exits with 1 if something was changed, removed or added.
 
-    The seals cover decisions, verdicts and policy versions. The command names each sealed row that was changed, removed
-    or added, and the first broken entry of the audit log, up to 50 problems of a tenant. Somebody who can write to the
-    database and knows the seal key can make a log that this command accepts. If somebody without the key removed the
-    newest rows, only --checkpoint shows it.
+    The seals cover decisions, verdicts and policy versions. The command names each sealed row that was changed or
+    removed, each row that was added among sealed rows, and the first broken entry of the audit log, up to 50 problems
+    of a tenant. Somebody who can write to the database and knows the seal key can make a log that this command accepts.
+    If somebody without the key removed the newest rows, only --checkpoint shows it.
     """
     start_with_database()
     from handoffaudit.accounts.models import Tenant
@@ -191,12 +191,14 @@ def rotate(*, lost: bool) -> None:
 @click.option(
     "--since",
     metavar="TIME",
-    help="All handoffs since: 24h, 7d, a date, or a date and time; rounded down to the hour (UTC).",
+    help="All handoffs since: 24h, 7d, a date, or a date and time (UTC); rounded down to the hour, after 70 days to the"
+    " day.",
 )
 @click.option(
     "--until",
     metavar="TIME",
-    help="With --since: before this time, rounded up to the hour. Default: the end of the current hour.",
+    help="With --since: before this time, rounded up to the hour, after 70 days to the day. Default: the end of the"
+    " current hour.",
 )
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The new file.")
 @tenant_option

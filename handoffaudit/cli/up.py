@@ -23,7 +23,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, list_stop_signals, load_modules
-from handoffaudit.cli.terminal import data_option, example
+from handoffaudit.cli.terminal import data_folder, data_option, example
 
 # The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
@@ -184,12 +184,6 @@ def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None 
     say("  Stopped.")
 
 
-def data_folder() -> Path:
-    from handoffaudit.env import data_folder as from_environment
-
-    return from_environment()
-
-
 def set_environment(host: str) -> None:
     """Set the defaults of the child processes; values that the user set are kept."""
     os.environ.setdefault("HANDOFFAUDIT_ALLOWED_HOSTS", ",".join(allowed_hosts(host)))
@@ -243,7 +237,7 @@ def announce(address: str, folder: Path, link: str | None) -> None:
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
     """Wait until the server is ready, and return False if a signal came first. Raise `Stop` if it does not get ready.
 
-    What is missing is reported when it changes.
+    Report the failed checks each time that they change.
     """
     until = time.monotonic() + READY_PATIENCE_SECONDS
     missing: str | None = ""

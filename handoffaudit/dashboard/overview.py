@@ -1,4 +1,4 @@
-"""The overview: handoffs by state, what waits, frequent findings, top agents; and first steps in an empty tenant."""
+"""The overview: states of handoffs, open work, frequent findings, top agents; and first steps in an empty tenant."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.news import DAYS_OF_ROUTES, News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing, Mark
-from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
@@ -53,14 +53,14 @@ class TopAgent:
     share: Share
 
 
-def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
-    """Return the agents that sent the most handoffs; the links to their pages carry `period`."""
-    found = busiest_agents(tenant, hour_of(since), until, MOST_AGENTS)
+def top_agents(tenant: Tenant, shown: "Shown") -> list[TopAgent]:
+    """Return the agents that sent the most handoffs; the links to their pages carry the period."""
+    found = busiest_agents(tenant, hour_of(shown.since), shown.until, MOST_AGENTS, shown.closed)
     most = max((one.number for one in found), default=1)
     return [
         TopAgent(
             cut(one.name, _LONGEST),
-            build_agent_url(tenant.slug, one.name, {"period": period}),
+            build_agent_url(tenant.slug, one.name, {"period": shown.period.name}),
             one.number,
             one.number / most,
             one.judged.share,
@@ -122,6 +122,7 @@ class Shown:
     since: datetime
     until: datetime
     buckets: Sequence[TimeBucket[Mapping[str, int]]]
+    closed: ClosedDays
 
 
 @require_role(Role.VIEWER)
@@ -133,7 +134,8 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     since = window.since
     unjudged = stats.count_unjudged(who.tenant)
     buckets = stats.count_over_time(who.tenant, window.before_since, until, 2 * BUCKETS)
-    shown = Shown(period, since, until, [bucket for bucket in buckets if bucket.since >= since])
+    closed = ClosedDays(who.tenant.pk, until)
+    shown = Shown(period, since, until, [bucket for bucket in buckets if bucket.since >= since], closed)
     before = stats.sum_states(bucket.value for bucket in buckets if bucket.since < since)
     totals = stats.sum_states([*(bucket.value for bucket in shown.buckets), unjudged.by_state])
     figures = _stats(period, totals, before) | {"since": format_utc(since)}
@@ -201,6 +203,7 @@ def _join_waits(waits: stats.Waiting) -> str:
     return f"{waits.held}.{waits.overdue}.{waits.rejected_undecided}.{waits.parked}"
 
 
+@live.refuse_bad_filters
 def _newer(
     request: HttpRequest,
     who: TenantMembership,
@@ -219,11 +222,8 @@ def _newer(
     missed = status.missing_worker_message(who.tenant, waits.oldest_unjudged_at)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": missed}, request))
-    try:
-        parts += _newer_parts(request, who, figures, shown)
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    parts += _newer_parts(request, who, figures, shown)
+    return live.answer(request, who, parts)
 
 
 def _newer_parts(request: HttpRequest, who: TenantMembership, figures: dict[str, Any], shown: Shown) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _chart(bars: Sequence[Bar], marks: Sequence[Mark], *, width: int, prefix: st
 
 
 def _load_reasons(who: TenantMembership, shown: Shown) -> dict[str, Any]:
-    found = stats.count_top_codes(who.tenant, shown.since, shown.until, 8)
+    found = stats.count_top_codes(who.tenant, shown.since, shown.until, 8, shown.closed)
     most = max((number for _, number in found), default=1)
     return {"reasons": [Reason(code, number, number / most) for code, number in found]}
 
@@ -317,7 +317,7 @@ _PARTS: Final = (
     _Part("codes", _load_reasons, ("dashboard/overview/page.html#codes",), "reasons"),
     _Part(
         "agents",
-        lambda who, shown: {"busiest": top_agents(who.tenant, shown.since, shown.until, shown.period.name)},
+        lambda who, shown: {"busiest": top_agents(who.tenant, shown)},
         ("dashboard/overview/page.html#agents",),
         "busiest",
     ),

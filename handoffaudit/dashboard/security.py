@@ -164,7 +164,7 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]
         if sign_in.is_provider_only(passkey.user):
-            # Without the provider, its decision to close an account still counts.
+            # The provider may have closed the account before the provider was removed from the settings.
             way = f"Sign in through {settings.OIDC_NAME}" if settings.OIDC_ISSUER else "Ask an administrator for a link"
             messages.error(self.request, f"{way}: your passkey alone does not sign you in.")
             return redirect("account_login")
@@ -226,7 +226,7 @@ def _own(view: Any) -> Any:
 
 
 def _confirmed(view: Any) -> Any:
-    """Return an own view that changes factors. A person who has nothing to confirm with needs a recent sign-in.
+    """Return a view that changes factors. A person who has nothing to confirm with needs a recent sign-in.
 
     Without this check, django-allauth lets people with neither a password nor a factor make changes unasked.
     """

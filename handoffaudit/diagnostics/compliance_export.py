@@ -101,7 +101,7 @@ class FilesOut(Figures):
 class DecidedOut(Figures):
     accepted: int = Field(validation_alias=counted("accepted"), description="Handoffs accepted without a person.")
     total: int = Field(
-        validation_alias=counted("total"), description="Settled final attempts: accepted, approved and blocked."
+        validation_alias=counted("total"), description="Final attempts with a verdict: accepted, approved or blocked."
     )
     percent: float | None = Field(
         validation_alias=counted("share", "percent"),

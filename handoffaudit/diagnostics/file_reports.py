@@ -199,13 +199,18 @@ class ReportSummary(BaseModel):
     )
     agent: str = Field(description="The agent expected to write the file.")
     phase: str = Field(description="The phase of the run.")
-    runtime: _Given = Field(description="The runtime of the agent.")
+    runtime: _Given = Field(description="The runtime of the agent; null if unknown.")
     run_id: str = Field(description="The id of the run.")
-    iteration: _Given = Field(description="The iteration of the phase.")
+    iteration: _Given = Field(description="The iteration of the phase; null if unknown.")
     expected_path: str = Field(description="The expected path of the file.")
-    wrong_path: _Given = Field(description="The path where a file of that name was found; the nearest of several.")
+    wrong_path: _Given = Field(
+        description="The path where a file of that name was found, the nearest of several; null if none was found."
+    )
     source: str = Field(description="handoff_json or text_fallback.", examples=["text_fallback"])
-    reason: _Given = Field(description="file_missing, json_parse_error or schema_invalid.", examples=["file_missing"])
+    reason: _Given = Field(
+        description="file_missing, json_parse_error or schema_invalid; null if the file was used.",
+        examples=["file_missing"],
+    )
     fallback: _Given = Field(
         description="text_fallback_ok or text_fallback_fail; null if the file was used or there was no text."
     )

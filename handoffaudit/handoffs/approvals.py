@@ -44,13 +44,17 @@ MEANING = {
     ApprovalStatus.OUTDATED: "the policy changed after it was given",
 }
 
-_ANEW = "Send the document again with retry_of, so that it is judged anew."
+_CORRECT = "Correct the document, and send it with retry_of."
 
 _NEXT_STEPS: dict[str, str] = {
     State.RECEIVED: "Wait for the verdict.",
     State.VALIDATING: "Wait for the verdict.",
     State.HELD: "Wait for the decision of a person.",
     State.ACCEPTED: "An accepted handoff needs no approval.",
+    State.APPROVED: "Send the document again with retry_of, so that it is judged anew.",
+    State.REJECTED: _CORRECT,
+    State.DECLINED: _CORRECT,
+    State.SUPERSEDED: "A later attempt replaced the handoff: ask for that attempt.",
 }
 
 
@@ -71,7 +75,7 @@ class NotUsable(Exception):
         why = f"The handoff is {handoff.state}, and no approval of it waits to be used."
         if found:
             why = f"The approval can't be used: {MEANING.get(found.status, 'it was withdrawn')}."
-        super().__init__(f"{why} {_NEXT_STEPS.get(handoff.state, _ANEW)}")
+        super().__init__(f"{why} {_NEXT_STEPS[handoff.state]}")
         self.handoff = handoff
         self.found = found
 

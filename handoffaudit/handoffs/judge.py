@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 import structlog
@@ -46,6 +47,8 @@ log = structlog.get_logger(__name__)
 
 _lock = WorkerLock()
 
+_tenant_of = attrgetter("tenant_id")
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -64,12 +67,12 @@ class Lease:
         Return the primary keys of the handoffs that this lease still holds.
         """
         holders = attempts.lock(self.handoffs)
-        return {handoff.pk for handoff in self.handoffs if holders.get(handoff.pk) == self.token}
+        return {handoff.id for handoff in self.handoffs if holders.get(handoff.id) == self.token}
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
         """Lock the handoffs and their lineages; return the judged handoffs that this lease still holds."""
         held = self.lock_held()
-        return [one for one in judged if one.handoff.pk in held]
+        return [one for one in judged if one.handoff.id in held]
 
     def end(self) -> None:
         """Do nothing, because the statement that stores a verdict ends the lease on the handoff."""
@@ -97,7 +100,7 @@ _lost: dict[uuid.UUID, Lease] = {}
 
 
 def give_back_lost() -> None:
-    """Give back the leases that this process lost with the database. Otherwise the handoffs would wait for their end.
+    """Give back the leases that this process lost with the database, so that the handoffs need not wait for their end.
 
     Raise the error of the database if it still fails.
     """
@@ -159,7 +162,7 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
             changes="state = 'validating', tries = tries + 1",
         )
         transitions.record_start(handoff for handoff in handoffs if handoff.tries == 1)
-    return Lease(token, sorted(handoffs, key=lambda handoff: handoff.pk), alone) if handoffs else None
+    return Lease(token, sorted(handoffs, key=attrgetter("id")), alone) if handoffs else None
 
 
 def _filter_waiting() -> "QuerySet[Handoff]":
@@ -258,7 +261,7 @@ def judge(lease: Lease) -> int:
     try:
         return _judge_parts(lease)
     except (InterfaceError, OperationalError):
-        # The handoff of a lease alone may be the cause, so it waits for the end of the lease.
+        # A handoff that is judged alone may be the cause, so it waits for the end of the lease.
         if not lease.alone:
             _lost[lease.token] = lease
         raise
@@ -277,12 +280,12 @@ def _judge_parts(lease: Lease) -> int:
 
 
 def _judge(lease: Lease) -> int:
-    bodies = load_bodies([handoff.pk for handoff in lease.handoffs])
+    bodies = load_bodies([handoff.id for handoff in lease.handoffs])
     judged: list[JudgedHandoff] = []
     # Without an LLM key, no LLM check will follow, so the verdict already names the missing check.
     later = client.is_configured()
-    for tenant_id, group in groupby(sorted(lease.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
-        handoffs = sorted(group, key=lambda row: row.pk)
+    for tenant_id, group in groupby(sorted(lease.handoffs, key=_tenant_of), _tenant_of):
+        handoffs = sorted(group, key=attrgetter("id"))
         config = kinds.load_config(tenant_id)
         histories = lineage.load_histories(handoffs)
         records = attempts.load_records(handoffs)
@@ -293,12 +296,12 @@ def _judge(lease: Lease) -> int:
             name = attempts.lineage_of(handoff)
             # An exception here is a bug of this product. It must not affect the other handoffs of the lease.
             try:
-                before = PriorContext(histories[handoff.pk], records.get(name), facts, evidence.of(handoff))
-                verdict = verdict_on_stored(handoff, bodies[handoff.pk], before, config, model=model)
+                before = PriorContext(histories[handoff.id], records.get(name), facts, evidence.of(handoff))
+                verdict = verdict_on_stored(handoff, bodies[handoff.id], before, config, model=model)
                 repaired = (
                     []
                     if verdict.pending
-                    else repairs.repair_judged(handoff, bodies[handoff.pk], verdict, before, config)
+                    else repairs.repair_judged(handoff, bodies[handoff.id], verdict, before, config)
                 )
             except Exception:
                 log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
@@ -308,7 +311,7 @@ def _judge(lease: Lease) -> int:
                 records[name] = verdict.remediation
             policy = config.policy_for(handoff.handoff_type)
             judged.append(
-                JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired, facts.fact_of(handoff.pk))
+                JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired, facts.fact_of(handoff.id))
             )
         facts.store_behaviour()
     return finish(judged, lease)
@@ -353,6 +356,6 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
         for one in final
         if not one.is_recheck
     )
-    long_poll.announce(one.handoff.pk for one in (*final, *pending))
+    long_poll.announce(one.handoff.id for one in (*final, *pending))
     notify.notify_llm_workers(len(pending))
     return len(held)

@@ -116,7 +116,7 @@ def _store_first(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
         deltas.update(counts.count_transition(counts.CountKey.of(handoff), list_codes(verdict), one.from_state, state))
         by = (SYSTEM.kind.value, SYSTEM.name)
         change = (str(one.from_state), state.value, describe_reason(verdict))
-        events.append([handoff.pk, handoff.tenant_id, verdict.validated_at, *by, *change])
+        events.append([handoff.id, handoff.tenant_id, verdict.validated_at, *by, *change])
     if judged:
         _store_verdicts(judged)
         db.insert_rows(EVENT, events)
@@ -148,9 +148,10 @@ def _replace(judged: JudgedHandoff) -> counts.Deltas:
     deltas.update(counts.count_transition(place, list_codes(judged.verdict), State.VALIDATING, state))
     event_log.log_verdicts([(handoff, judged.verdict)])
     Finding.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).delete()
-    db.insert_rows(VERDICT, [_verdict_row(judged)])
+    verdict = _verdict_row(judged)
+    db.insert_rows(VERDICT, [verdict])
     db.insert_rows(FINDING, _finding_rows(judged))
-    row = dict(zip(UPDATED.names, _updated_row(judged), strict=True))
+    row = dict(zip(UPDATED.names, _updated_row(judged, verdict[0]), strict=True))
     row |= {"state": state.value, "codes": list_codes(judged.verdict), "flagged": flagged}
     if state == State.HELD:
         # The reviewers keep their old deadline.
@@ -211,9 +212,11 @@ def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Delt
 
 def _store_verdicts(judged: Sequence[JudgedHandoff]) -> None:
     event_log.log_verdicts([(one.handoff, one.verdict) for one in judged])
-    db.insert_rows(VERDICT, [_verdict_row(one) for one in judged])
+    verdicts = [_verdict_row(one) for one in judged]
+    db.insert_rows(VERDICT, verdicts)
     db.insert_rows(FINDING, [row for one in judged for row in _finding_rows(one)])
-    _update(UPDATED, [_updated_row(one) for one in judged], [one.handoff.pk for one in judged])
+    rows = [_updated_row(one, verdict[0]) for one, verdict in zip(judged, verdicts, strict=True)]
+    _update(UPDATED, rows, [one.handoff.id for one in judged])
 
 
 def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) -> None:
@@ -247,13 +250,13 @@ def _update_one(columns: db.Columns) -> str:
 def _verdict_row(one: JudgedHandoff) -> list[Any]:
     handoff, verdict = one.handoff, one.verdict
     content = orjson.dumps(verdict_to_dict(verdict)).decode()
-    row = [uuid.UUID(verdict.validation_id), handoff.tenant_id, handoff.pk, verdict.outcome.value]
+    row = [uuid.UUID(verdict.validation_id), handoff.tenant_id, handoff.id, verdict.outcome.value]
     return [*row, verdict.policy_version, verdict.validated_at, content]
 
 
 def _finding_rows(one: JudgedHandoff) -> list[list[Any]]:
     return [
-        [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer, _format_path(issue)]
+        [one.handoff.tenant_id, one.handoff.id, issue.code, issue.severity.value, issue.layer, _format_path(issue)]
         for issue in one.verdict.issues
         if is_counted(issue.severity)
     ]
@@ -263,7 +266,7 @@ def _format_path(issue: Issue) -> str:
     return issue.field_path[:500].replace("\x00", "\ufffd")
 
 
-def _updated_row(one: JudgedHandoff) -> list[Any]:
+def _updated_row(one: JudgedHandoff, verdict_id: uuid.UUID) -> list[Any]:
     verdict = one.verdict
     held = verdict.outcome is Outcome.HELD
     due = verdict.validated_at + timedelta(hours=one.policy.hold_limit_hours) if held else None
@@ -272,7 +275,7 @@ def _updated_row(one: JudgedHandoff) -> list[Any]:
     return [
         STATES[verdict.outcome].value,
         verdict.validated_at,
-        uuid.UUID(verdict.validation_id),
+        verdict_id,
         verdict.quality_score,
         orjson.dumps(found).decode() if db.is_postgresql() else found,
         _tokens(verdict),

@@ -16,13 +16,14 @@ from handoffaudit.handoffs import db
 from handoffaudit.handoffs.compiled_queries import (
     TENANT,
     TIME,
+    ClosedDays,
     CompiledQuery,
     Parameter,
     convert_time,
     count_rows,
     sum_rows,
 )
-from handoffaudit.handoffs.counts import HOURLY_TOTALS, widen_to_days
+from handoffaudit.handoffs.counts import widen_to_days
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
@@ -37,7 +38,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a verdict; overdue and unjudged ones are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a verdict. `overdue` and `unjudged` are counted up to `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -66,15 +67,6 @@ class KnownValues:
     codes: list[str]
 
 
-def count_by_state(
-    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
-) -> dict[str, int]:
-    """Return the number of judged handoffs by state in the hours of a period, and of unjudged handoffs of any time."""
-    unjudged = unjudged or count_unjudged(tenant)
-    totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
-    return totals | _sum_by_state(_filter_hours(tenant, since, until))
-
-
 def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> dict[str, int]:
     """Return the sum of several numbers of handoffs by state, with all states."""
     totals = dict.fromkeys(State.values, 0)
@@ -82,10 +74,6 @@ def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> di
         for state, number in numbers.items():
             totals[state] += number
     return totals
-
-
-def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
-    return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
 
 
 def count_over_time(
@@ -121,25 +109,18 @@ def _over_time(step: timedelta, begin: datetime) -> CompiledQuery:
 
 
 def count_top_codes(
-    tenant: Tenant, since: datetime = BEGINNING, until: datetime = END, limit: int = 8
+    tenant: Tenant,
+    since: datetime = BEGINNING,
+    until: datetime = END,
+    limit: int = 8,
+    closed: ClosedDays | None = None,
 ) -> list[tuple[str, int]]:
     """Return the rule codes with the most handoffs, each with its number of handoffs."""
+    closed = closed or ClosedDays(tenant.pk, timezone.now())
     first, end = widen_to_days(hour_of(since), until)
-    return [(code, number) for code, number in _top_codes(limit).rows(tenant=tenant.pk, since=first, until=end)]
-
-
-@lru_cache(maxsize=16)
-def _top_codes(limit: int) -> CompiledQuery:
-    return CompiledQuery(
-        lambda: (
-            _HOURS.filter(hour__gte=_SINCE, hour__lt=_UNTIL)
-            .exclude(code="")
-            .values_list("code")
-            .annotate(sum=Sum("number"))
-            .filter(sum__gt=0)
-            .order_by("-sum", "code")[:limit]
-        )
-    )
+    numbers = closed.sum_hours(_CODES, first or since, end or until, ("code",))
+    found = sorted((-number, code) for code, number in numbers if number > 0)
+    return [(code, -number) for number, code in found[:limit]]
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
@@ -199,6 +180,10 @@ _THE_TENANT: Final = Tenant.objects.filter(pk=TENANT)
 _HOURS: Final = HourlyTotal.objects.filter(tenant=TENANT)
 
 _SINCE, _UNTIL = Parameter("since", TIME), Parameter("until", TIME)
+
+_CODES: Final = CompiledQuery(
+    lambda: _HOURS.filter(hour__gte=_SINCE, hour__lt=_UNTIL).exclude(code="").order_by().values_list("code", "number")
+)
 
 _WAITING: Final = CompiledQuery(_build_waiting)
 
@@ -272,10 +257,6 @@ _KNOWN: Final = " UNION ALL ".join(
 )
 
 
-def _filter_hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
-    return HOURLY_TOTALS.read(tenant, hour_of(since) if since else None, until)
-
-
 # A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker or are being judged.
 _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
@@ -336,16 +317,16 @@ class WorkerQueue:
 
 
 def measure_worker_queue() -> WorkerQueue:
-    """Count the waiting handoffs of all tenants, with two queries that each read `COUNTED_LIVE` index entries at most.
+    """Count the waiting handoffs of all tenants up to `COUNTED_LIVE`, in two queries.
 
-    The health of the workers concerns the operator and no single tenant.
+    The first query also reads the handoffs that wait for the LLM, as a worker does that looks for new handoffs. The
+    health of the workers concerns the operator and no single tenant.
     """
     # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
-    is_new = Q(tries=0)
     # PostgreSQL reads the index in its order only if the order names each of its columns.
-    new = rows.filter(claim_expires_at=None).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
-    waiting = new.aggregate(number=Count("pk", filter=is_new), oldest=Min("received_at", filter=is_new))
+    new = rows.filter(claim_expires_at=None, tries=0).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
+    waiting = new.aggregate(number=Count("pk"), oldest=Min("received_at"))
     now = timezone.now()
     is_leased, is_over = Q(claim__isnull=False, claim_expires_at__gte=now), Q(claim_expires_at__lt=now)
     taken = rows.filter(claim_expires_at__isnull=False).order_by("claim_expires_at", "id")[:COUNTED_LIVE]

@@ -1,6 +1,7 @@
 """The Celery tasks and the periodic jobs of a worker.
 
-The tasks have no arguments, because the work is in the database. Only `judge_one` has one, as the web process calls it.
+The tasks have no arguments, because the work is in the database. Only `judge_one` takes the id of a handoff: the web
+process calls this task as a function.
 """
 
 import random
@@ -14,7 +15,7 @@ import structlog
 from celery import shared_task
 from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils.module_loading import import_string
 
 from handoffaudit.handoffs import alerts, dry_runs, judge, late_results, notify
@@ -78,7 +79,7 @@ def judge_one(pk: str) -> bool:
             judge.give_back_lost()
             lease = judge.take_one(UUID(pk))
             return lease is not None and judge.judge(lease) > 0
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         log.warning("a worker judges a handoff, because the web process could not", handoff=pk, error=str(error))
         return False
 
@@ -183,7 +184,7 @@ def sweep_checks() -> None:
 def _park_checks() -> None:
     parked = jobs.park_exhausted()
     if parked:
-        log.error("handoffs are parked: having the model check them failed again and again", number=parked)
+        log.error("handoffs are parked: their LLM checks failed again and again", number=parked)
 
 
 def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:

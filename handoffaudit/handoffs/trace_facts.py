@@ -85,8 +85,8 @@ class TraceFacts:
 
         A handoff counts once for the behaviour of its source, even if its repaired candidates are judged as well.
         """
-        if handoff.pk in self._known:
-            return self._known[handoff.pk]
+        if handoff.id in self._known:
+            return self._known[handoff.id]
         role = self._role_of(record, declared.get(record.source_agent_id))
         keys: set[str] = set()
         evidence = []
@@ -98,7 +98,7 @@ class TraceFacts:
                 evidence.append(Source(one.label, one.content))
             elif len(keys) < MOST_KEYS_OF_TRACE:
                 keys.update(self._keys_of(one))
-        known = self._known[handoff.pk] = Known(role, frozenset(keys), tuple(evidence))
+        known = self._known[handoff.id] = Known(role, frozenset(keys), tuple(evidence))
         return known
 
     def snapshot(self, handoff: Handoff) -> "Snapshot":
@@ -115,7 +115,7 @@ class TraceFacts:
             rows = _read_rows(self.tenant_id, [handoff])
             stored = [_make_fact(*row) for row in rows if row[0] != _BEHAVIOUR]
             facts = {fact.handoff_id: fact for fact in stored} | facts
-        newest = [facts[pk] for pk in sorted((pk for pk in facts if pk < handoff.pk), reverse=True)[:MOST_FACTS]]
+        newest = [facts[pk] for pk in sorted((pk for pk in facts if pk < handoff.id), reverse=True)[:MOST_FACTS]]
         sizes = accumulate(len(one.content) for one in newest)
         return [one for one, size in zip(newest, sizes, strict=True) if size <= MOST_TEXT]
 
@@ -146,7 +146,7 @@ class TraceFacts:
 
     def learn(self, handoff: Handoff, record: Record, known: Known, claims: Iterable[Claim]) -> None:
         """Keep the facts that a judged handoff brought into its trace, unless they are kept already."""
-        if not handoff.trace_id or handoff.pk in self._new:
+        if not handoff.trace_id or handoff.id in self._new:
             return
         if known.role.is_evidence:
             kind, content = FactKind.EVIDENCE, _join_texts(record)
@@ -155,8 +155,8 @@ class TraceFacts:
         if not content:
             return
         label = f"trace[{_NO_LABEL.sub('_', record.source_agent_id)[:_LONGEST_LABEL]}]"
-        fact = Fact(handoff.pk, handoff.trace_id, kind.value, label, content, self.tenant_id)
-        self._new[handoff.pk] = self._facts.setdefault(handoff.trace_id, {})[handoff.pk] = fact
+        fact = Fact(handoff.id, handoff.trace_id, kind.value, label, content, self.tenant_id)
+        self._new[handoff.id] = self._facts.setdefault(handoff.trace_id, {})[handoff.id] = fact
 
     def fact_of(self, handoff: UUID) -> Fact | None:
         """Return the facts that a handoff brought into its trace, or None."""
@@ -235,13 +235,13 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
 
 
 def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
-    """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
+    """Return the ranges of the traces whose facts must be read, so that no fact is read twice.
 
     A range has the trace, the id where the range begins, and the id of the handoff before which the range ends. The
     first range of a trace begins at the least id, and each further range begins at the previous handoff of the batch.
     """
     wanted: list[tuple[str, UUID, UUID]] = []
-    for trace, pk in sorted({(handoff.trace_id, handoff.pk) for handoff in handoffs if handoff.trace_id}):
+    for trace, pk in sorted({(handoff.trace_id, handoff.id) for handoff in handoffs if handoff.trace_id}):
         after = wanted[-1][2] if wanted and wanted[-1][0] == trace else _LEAST
         wanted.append((trace, after, pk))
     return wanted

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, read_record
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new_id
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new_id_text
 from handoffaudit.handoffs.trace_facts import TraceFacts, load_facts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.kinds import file_policy
@@ -103,7 +103,7 @@ def _verdict(config: ValidationConfig, handoff: Handoff, issues: tuple[Issue, ..
     return reject_unread(
         issues,
         handoff_id=handoff.handoff_id,
-        validation_id=str(new_id()),
+        validation_id=new_id_text(),
         policy=config.other,
         policy_version=config.version,
         policy_versions=config.versions,
@@ -122,7 +122,7 @@ def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
     part: list[Handoff] = []
     size = 0
     for handoff in handoffs:
-        its = sizes.get(handoff.pk, 0)
+        its = sizes.get(handoff.id, 0)
         if part and size + its > CHUNK_BYTES:
             yield part
             part, size = [], 0
@@ -137,16 +137,16 @@ _ATTACHED: Final = "handoff_id, COALESCE(LENGTH(context), 0) + COALESCE(LENGTH(e
 
 def _measure(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
     """Return for each handoff the total size in bytes of its document, context and evidence."""
-    sql, values = _select_bodies(_ATTACHED, [handoff.pk for handoff in handoffs])
+    sql, values = _select_bodies(_ATTACHED, [handoff.id for handoff in handoffs])
     rows = db.fetch_rows(sql, values, router.db_for_read(HandoffBody))
     attached = {db.to_uuid(pk): size for pk, size in rows}
-    return {handoff.pk: handoff.size_bytes + attached.get(handoff.pk, 0) for handoff in handoffs}
+    return {handoff.id: handoff.size_bytes + attached.get(handoff.id, 0) for handoff in handoffs}
 
 
 def load_bodies(pks: Sequence[UUID]) -> dict[UUID, HandoffBody]:
     """Return the documents of these handoffs by primary key."""
     reader = db.reader_of(HandoffBody)
-    return {body.pk: body for body in reader.run(*_select_bodies(reader.columns, pks), binary=True)}
+    return {body.handoff_id: body for body in reader.run(*_select_bodies(reader.columns, pks), binary=True)}
 
 
 def _select_bodies(columns: str, pks: Sequence[UUID]) -> tuple[str, list[Any]]:
@@ -332,7 +332,7 @@ def verdict_on_record(
         layers = pipeline.layers_with_model()
     verdict = pipeline.run(
         subject,
-        validation_id=str(new_id()),
+        validation_id=new_id_text(),
         now=timezone.now,
         monotonic=time.perf_counter,
         layers=layers,

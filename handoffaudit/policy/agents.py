@@ -79,7 +79,7 @@ def routes_to_text(rows: Iterable[DeclaredRoutes]) -> str:
 def parse_routes_text(text: str) -> tuple[DeclaredRoutes, ...]:
     """Parse text with one route or more in each line; lines with the same source become one row.
 
-    Raise `InvalidPolicy`. Its errors name the line, or the source if only all lines together are wrong.
+    Raise `InvalidPolicy`. Its errors name the line, or the source if several lines are wrong only together.
     """
     routes: list[tuple[str, str]] = []
     errors: list[PolicyError] = []

@@ -1,6 +1,7 @@
 """Verification of a tenant's seals: the chain, its signatures, and the rows that it seals.
 
-The verification reads each seal and each sealed row once, and holds one part of them in memory at a time.
+The verification reads seals and sealed rows in parts, and holds one part in memory at a time. Only the digests of all
+erased rows and the ids of all policy versions stay in memory.
 """
 
 import uuid
@@ -35,7 +36,7 @@ from handoffaudit.trust.signatures import (
 MOST_PROBLEMS: Final = 50
 # The number of ids that are compared with the seals at a time.
 PART: Final = 20_000
-# The kinds of rows that a retention run over a kind of data removes, by the target of its audit entry.
+# The kinds of sealed rows that a retention run removes, by the kind of data that is the target of its audit entry.
 REMOVES: Final = {"handoffs": (EVENT, VERDICT)}
 
 
@@ -101,7 +102,6 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     before: Seal | None = None
     current: str | None = None
     policies: set[int] = set()
-    # The report gives the first reason why a part of the chain is wrong; each seal is compared with the seal before it.
     for seal in Seal.objects.filter(tenant=tenant).order_by("number").iterator(chunk_size=20):
         for problem in _verify_seal(seal, before, current):
             report.add(f"seal {seal.number}: {problem}")
@@ -185,13 +185,13 @@ def _verify_rows(
         elif row.tenant == seal.tenant_id and row.sealed.digest == erased.get((one.kind, one.number)):
             report.erased += seal.kind == SealKind.ERASURE
         elif row.sealed != one or row.tenant != seal.tenant_id:
-            what = ", or the document's hash of its handoff was," if one.kind == VERDICT else ""
-            report.add(f"{one}: it was changed{what} after seal {seal.number}")
+            what = "it, or the hash of the judged document," if one.kind == VERDICT else "it"
+            report.add(f"{one}: {what} was changed after seal {seal.number}")
     return {one.number for one in listed if one.kind == POLICY}
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:
-    """Return the runs that the audit log names: from their first batch on, and again at their end."""
+    """Return the retention runs in the audit log, which has an entry at the first batch and one at the end of a run."""
     actions = ("retention.begin", "retention.remove")
     found = AuditEntry.objects.filter(tenant=tenant, action__in=actions, target__in=list(REMOVES))
     return [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ Kind = Literal["number", "date", "name", "quote", "identifier", "wording", "calc
 Status = Literal["grounded", "derived", "reported", "ungrounded"]
 
 
-class Source(NamedTuple):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """One text that claims may rest on.
 
     `name` is shown to people (`context.page`, `evidence[2].content`). Each value of structured data is a separate
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     keys: str = ""
 
 
-class Mark(NamedTuple):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """One value of a claim, or a run of words (`wording`), with the sources that it rests on.
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
@@ -189,11 +189,10 @@ def extract(
 
     Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
     object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
-    only if it is cited or assumed. `supplied` holds the names of the sources
-    that can be cited. `place_of` maps a location in the data to its place in the document. `is_text` is True if the
-    document has a text in place of the data. All fields together may take 300,000 steps. A field that exceeds this
-    budget is not read at all, and neither are the fields after it, so that the result does not depend on the order of
-    keys in the data.
+    only if it is cited or assumed. `supplied` holds the names of the sources that can be cited. `place_of` maps a
+    location in the data to its place in the document. `is_text` is True if the document has a text in place of the
+    data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all, and neither
+    are the fields after it, so that the result does not depend on the order of keys in the data.
     """
     stating: Any = data
     for key in within:
@@ -274,8 +273,9 @@ def _classify(
 def _paths(location: Location, within: Location) -> list[str]:
     """Return the ways in which a sender may name the location.
 
-    A sender may write the path from the root of the data or from the object at `within`, the path of the list that
-    contains the value, or, for a field at the top of the object, the plain key, which may contain dots and brackets.
+    A sender may write the path from the root of the data, or the path from the object at `within`. Instead of the path
+    of a value in a list, the sender may write the path of the list. For a field at the top of the object, the plain key
+    is enough, and the key may contain dots and brackets.
     """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:
@@ -341,7 +341,7 @@ def claim_to_dict(claim: Claim) -> dict[str, Any]:
         "field_path": clean(claim.path) if claim.is_whole else dotted_path(_storable(claim.location)),
         "json_pointer": pointer(_storable(claim.place)),
         "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
-        "claim_type": claim.claim_type.value,
+        "claim_type": str(claim.claim_type),
         "evidence_ids": list(claim.evidence_ids),
         "confidence": claim.confidence,
         "validator_confidence": claim.validator_confidence,
@@ -361,6 +361,6 @@ def _mark_dict(mark: "Mark") -> dict[str, Any]:
         "text": clean(mark.text),
         "status": mark.status,
         "where": [clean(one) for one in mark.where],
-        "closest": clean(mark.closest),
+        "closest": clean(mark.closest) if mark.closest else "",
         "counts": mark.counts,
     }

@@ -45,8 +45,8 @@ class Written:
 def file_name(source: str, target: str, at: datetime) -> str:
     """Return `{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC.
 
-    Characters other than letters, digits, `_`, `.` and `-` become `-`, and a name has at most 100 bytes. An empty name
-    becomes `unknown`.
+    Letters, digits, `_`, `.` and `-` stay. Other characters, and dots before them, become one `-`, which is left out at
+    the ends of a name. A name has at most 100 bytes. An empty name becomes `unknown`.
 
     >>> file_name("researcher", "../../etc/writer", datetime(2026, 2, 1, 8, 0, 5, tzinfo=UTC))
     'researcher-to-etc-writer-20260201T080005Z.json'

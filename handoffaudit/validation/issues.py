@@ -88,7 +88,7 @@ class Issue(msgspec.Struct, frozen=True):
         return {
             "issue_id": self.issue_id,
             "layer": self.layer,
-            "severity": self.severity.value,
+            "severity": str(self.severity),
             "code": self.code,
             "message": self.message,
             "field_path": self.field_path,

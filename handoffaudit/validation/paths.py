@@ -183,7 +183,7 @@ def select(
 ) -> Iterator[tuple[Location, Any]]:
     """Yield every place that `path` selects, with its value, or `MISSING` if a name or a position is absent.
 
-    A `*` over an empty list or object selects nothing, and over any other value but a list or an object it yields
+    A `*` over an empty list or object selects nothing. A `*` over a value that is no list and no object yields
     `MISSING`. Each visited value spends one step of `effort`. Raises StepBudgetSpentError if the budget is used up.
     """
     if effort is not None:

@@ -76,7 +76,7 @@ class RemediationLog(msgspec.Struct, frozen=True):
         return {
             "remediation_id": self.remediation_id,
             "validation_id": self.validation_id,
-            "state": self.state.value,
+            "state": str(self.state),
             "actions_taken": [dict(taken) for taken in self.actions_taken],
             "retry_count": self.retry_count,
             "max_retries": self.max_retries,

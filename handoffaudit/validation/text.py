@@ -35,7 +35,8 @@ _FORMLESS = re.compile(
 )
 
 
-# Format characters and formless signs, which can split a value invisibly. U+FE0F also follows signs such as ©.
+# Format characters and formless signs, which can split a value invisibly. One of them, U+FE0F, is also in ordinary
+# texts, after signs such as ©.
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -188,7 +189,10 @@ def type_name(value: object) -> str:
 
 
 def brief(value: Any, depth: int = 0) -> Any:
-    """Return `value` as a small, storable JSON value. Long texts and lists are cut, and deep values are described."""
+    """Return `value` as a small, storable JSON value. Long texts and lists are cut.
+
+    Large objects and deep values are described in words.
+    """
     match value:
         case str():
             return clean(value)

@@ -49,7 +49,7 @@ def library_layer(name: str) -> str:
 
 
 def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
-    """Return the errors and criticals as `[layer:severity] message`.
+    """Return the errors and critical findings as `[layer:severity] message`.
 
     Each entry of `found` is the layer (engine or library name), the severity and the message of an issue.
     """
@@ -223,16 +223,17 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "validation_id": verdict.validation_id,
         "handoff_id": verdict.handoff_id,
         "valid": verdict.valid,
-        "outcome": verdict.outcome.value,
-        "strictness": verdict.strictness.value,
+        # Each access to the `value` of an enumeration member calls a Python function.
+        "outcome": str(verdict.outcome),
+        "strictness": str(verdict.strictness),
         "structural_issues": verdict.structural_issues,
         "semantic_issues": verdict.semantic_issues,
         "issues": [issue.to_dict() for issue in verdict.issues],
         "claims": [claim_to_dict(claim) for claim in verdict.claims],
         "critique": _critique_dict(verdict.critique) if verdict.critique else None,
         "quality_score": verdict.quality_score,
-        "mode": verdict.mode.value,
-        "would_decide": verdict.would_decide.value,
+        "mode": str(verdict.mode),
+        "would_decide": str(verdict.would_decide),
         "layers": [_layer_dict(layer) for layer in verdict.layers],
         "token_counts": _token_dict(verdict.token_counts) if verdict.token_counts else None,
         "chain": _chain_dict(verdict.chain) if verdict.chain else None,
@@ -263,7 +264,7 @@ def _build_output_fields(verdict: Verdict) -> dict[str, Any]:
 def _layer_dict(layer: LayerResult) -> dict[str, Any]:
     return {
         "name": layer.name,
-        "status": layer.status.value,
+        "status": str(layer.status),
         "why": layer.why,
         "duration_ms": round(layer.duration_ms, 3),
     }

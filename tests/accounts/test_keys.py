@@ -67,6 +67,7 @@ def test_a_key_that_makes_no_sense_is_refused_at_its_field(
     with pytest.raises(Refused) as refused:
         make(tenant, **given)
     assert refused.value.field == field
+    assert ("is needed" in refused.value.message) == (given == {"name": " "})
     assert not Key.objects.exists()
     assert not AuditEntry.objects.exists()
 

@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from uuid import uuid4
 
 import httpx
 import pytest
-from django.db import OperationalError, connections
+from django.db import InterfaceError, OperationalError, connections
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, long_poll, queries, tasks
@@ -143,6 +144,14 @@ def test_a_worker_judges_what_the_web_process_could_not(api: httpx.Client, monke
     monkeypatch.setattr(judge, "take_one", fail)
     assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
     assert judge.drain() == 1
+
+
+def test_a_broken_connection_leaves_the_handoff_to_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise InterfaceError("the connection is closed")
+
+    monkeypatch.setattr(judge, "take_one", fail)
+    assert tasks.judge_one(str(uuid4())) is False
 
 
 def test_after_the_time_it_is_answered_as_without_waiting(api: httpx.Client) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 OpenPage = Callable[..., Page]
 
 
-def sent(sender: Sender, **changes: Any) -> str:
+def sent(sender: Sender, trace_id: str | None = None, **changes: Any) -> str:
     document = {
         "source_agent_id": "lister",
         "target_agent_id": "writer",
@@ -26,7 +26,8 @@ def sent(sender: Sender, **changes: Any) -> str:
         "data": {"text": "Three sources agree on the date."},
         **changes,
     }
-    answer = sender.api.post("/handoffs", params={"format": "payload"}, json=document, headers={"Prefer": "wait=30"})
+    submission = {"document": document, "format": "payload"} | ({"trace_id": trace_id} if trace_id else {})
+    answer = sender.api.post("/handoffs", json=submission, headers={"Prefer": "wait=30"})
     assert answer.status_code in (200, 202), answer.text
     return str(answer.json()["id"])
 
@@ -43,6 +44,29 @@ def test_a_row_is_one_line(open_page: OpenPage, default: Sender) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(f"{default.pages}handoffs/?source=lister")
     assert max(heights(page.locator("#rows tbody tr"))) < 45
+
+
+def test_the_id_of_a_trace_is_whole_for_the_keyboard_and_for_copies(open_page: OpenPage, default: Sender) -> None:
+    trace = "2026-02-15T10:00:00Z-a-run-with-a-long-name-7"
+    sent(default, trace, source_agent_id="tracer", call_chain=["tracer"])
+    page = open_page("rui")
+    page.goto(f"{default.pages}handoffs/?source=tracer")
+    link = page.get_by_role("link", name=trace, exact=True)
+    assert link.evaluate("(link) => link.scrollWidth > link.clientWidth")
+    assert max(heights(page.locator("#rows tbody tr"))) < 45
+    assert overflow(page) == 0
+    assert (
+        link.evaluate("(link) => { getSelection().selectAllChildren(link); return String(getSelection()); }") == trace
+    )
+    assert page.evaluate("(trace) => find(trace, false, false, true)", trace)
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(trace)
+    # The column is not shown on a small screen.
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{default.pages}handoffs/?source=tracer")
+    expect(link).to_have_count(0)
+    assert overflow(page) == 0
 
 
 def test_a_finding_is_a_row_of_44_pixels_however_long_its_names_are(open_page: OpenPage, default: Sender) -> None:
@@ -127,6 +151,22 @@ def wake(page: Page) -> None:
     page.clock.run_for(61_000)
     page.mouse.move(200, 300)
     page.mouse.move(210, 310)
+
+
+def test_the_list_can_be_skipped_to_while_it_has_rows(open_page: OpenPage, default: Sender) -> None:
+    sent(default, source_agent_id="skipped", call_chain=["skipped"])
+    page = open_page("rui")
+    skip = page.get_by_role("link", name="Skip to the list")
+    page.goto(f"{default.pages}handoffs/?source=skipped")
+    expect(skip).to_have_count(1)
+    page.get_by_label("Type", exact=True).fill("no-such-type")
+    page.keyboard.press("Enter")
+    expect(page.locator("main .empty")).to_be_visible()
+    expect(skip).to_have_count(0)
+    page.get_by_label("Type", exact=True).fill("message")
+    page.keyboard.press("Enter")
+    expect(page.locator("#rows")).to_be_visible()
+    expect(skip).to_have_count(1)
 
 
 def test_a_list_follows_what_happens_and_moves_nothing(open_page: OpenPage, default: Sender) -> None:

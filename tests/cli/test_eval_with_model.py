@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from handoffaudit.cli import eval_answers
-from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile
-from handoffaudit.cli.eval_run import PlannedItem, make_plan, planned_items
+from handoffaudit.cli import Stop, eval_answers
+from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile, caller_from_environment
+from handoffaudit.cli.eval_run import Plan, PlannedItem, Run, make_plan, planned_items
 from handoffaudit.evaluation.items import KINDS
 from handoffaudit.evaluation.judge import LLMJudge
 from handoffaudit.llm.calls import Caller
@@ -408,3 +409,16 @@ def test_it_loads_no_framework() -> None:
 
 def test_the_model_is_the_one_that_the_product_asks(settings) -> None:
     assert settings.MODEL_FAST == eval_answers.FAST
+
+
+def test_the_settings_of_the_llm_are_whole_numbers() -> None:
+    environment = {"ANTHROPIC_API_KEY": "x", "HANDOFFAUDIT_MODEL_TRIES": "1.5"}
+    with pytest.raises(Stop, match=r"HANDOFFAUDIT_MODEL_TRIES is '1\.5': set it to a whole number"):
+        caller_from_environment(None, environment)
+
+
+def test_the_progress_counts_calls_beyond_the_plan() -> None:
+    nothing: Any = None
+    crew: Any = SimpleNamespace(under_way=1)
+    measured = Run(nothing, crew, nothing, nothing, nothing, Plan(KINDS), calls=2)
+    assert measured._describe_progress().startswith("asked 2 of 3 · ")

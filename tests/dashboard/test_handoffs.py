@@ -27,11 +27,16 @@ def test_a_name_cannot_turn_the_direction_of_its_row(sign_in: SignIn, viewer: Pe
         assert '<span class="agent" title="a⟨U+202E⟩">a⟨U+202E⟩</span>' in client.get(f"/t/acme/{address}/").text
 
 
-def test_traces_whose_ids_begin_alike_can_be_told_apart(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
-    for end in ("orders-7", "orders-8"):
-        Handoff.objects.filter(pk=submit().pk).update(trace_id=f"2026-02-15T10:00:00Z-{end}")
+def test_a_row_has_the_whole_id_of_its_trace_as_a_link(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    for trace_id in ("2026-02-15T10:00:00Z-orders-7", "a\u202e", ".."):
+        Handoff.objects.filter(pk=submit().pk).update(trace_id=trace_id)
     page = sign_in(viewer).get("/t/acme/handoffs/")
-    assert texts(page, ".col-trace span[title]") == ["2026-02…s-8", "2026-02…s-7"]
+    assert texts(page, ".col-trace .trace-link") == ["..", "a⟨U+202E⟩", "2026-02-15T10:00:00Z-orders-7"]
+    assert attributes(page, ".col-trace .trace-link", "href") == [
+        "/t/acme/handoffs/?trace=..",
+        "/t/acme/traces/a%E2%80%AE/",
+        "/t/acme/traces/2026-02-15T10:00:00Z-orders-7/",
+    ]
 
 
 def test_filters_stand_in_the_address(sign_in: SignIn, viewer: Person, held: Handoff, circular: Handoff) -> None:

@@ -1,5 +1,6 @@
 """Tests of the help: codes, guides, the API's reference, and the search in them."""
 
+import ast
 import html
 import re
 from collections.abc import Callable
@@ -225,6 +226,17 @@ def test_the_type_of_a_problem_is_read_without_an_account(client: Client, client
         assert f'id="{one.name}"' in inside
     assert client.get("/help/problems/no-such/").status_code == 404
     assert type_of("Method Not Allowed") == "about:blank"
+
+
+def test_each_problem_of_the_api_has_a_page() -> None:
+    titles = set()
+    for path in (DOCS.parent / "handoffaudit" / "api").glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            match call:
+                case ast.Call(func=ast.Name("Problem" | "problem_response"), args=[_, ast.Constant(str(title)), *_]):
+                    titles.add(title)
+    assert len(titles) > 20
+    assert titles <= PROBLEM_TYPES.keys()
 
 
 @pytest.mark.parametrize("code", [*CATALOGUE, *FAMILIES, "business_rule.range.no/such rule", "schema.minimum"])

@@ -100,6 +100,14 @@ def test_what_nobody_approved_cannot_be_used(tenant: Tenant, state: str, step: s
         approvals.use(tenant, handoff, "crew")
 
 
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [(State.REJECTED, "Correct the document"), (State.DECLINED, "Correct the document"), (State.SUPERSEDED, "A later")],
+)
+def test_the_next_step_fits_the_state(state: State, step: str) -> None:
+    assert step in str(NotUsable(Handoff(state=state), None))
+
+
 def test_a_reopened_handoff_has_no_approval(tenant: Tenant) -> None:
     handoff = approved(tenant)
     reopened = undo.reopen(tenant=tenant, reference="first", note="wrong", actor=SENDER, seen_version=None)

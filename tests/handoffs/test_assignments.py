@@ -39,14 +39,6 @@ def test_a_stale_hold_frees_itself(handoff: Handoff, reviewer: Person, admin: Pe
     assert activity.hold(handoff, admin).mine
 
 
-def test_only_the_holder_lets_go(handoff: Handoff, reviewer: Person, admin: Person) -> None:
-    activity.hold(handoff, reviewer)
-    activity.release_hold(handoff, admin)
-    assert activity.list_holders([handoff])[handoff.pk].person == reviewer
-    activity.release_hold(handoff, reviewer)
-    assert activity.list_holders([handoff]) == {}
-
-
 def test_holders_are_told_for_those_asked_for(tenant: Tenant, handoff: Handoff, reviewer: Person) -> None:
     other = judged(tenant, held())
     activity.hold(other, reviewer)

@@ -142,6 +142,8 @@ def test_wrong_arguments_are_refused_with_a_remedy(running: Up, key: str) -> Non
         assert "cursor" in await refused(host, "list_blocked", cursor="wrong")
         assert "less than or equal to 50" in await refused(host, "get_verdict", handoff_id="a", wait=9_999)
         assert "at least 1 character" in await refused(host, "submit_handoff", **{**ARGUMENTS, "target_agent": ""})
+        long = await refused(host, "submit_handoff", **{**ARGUMENTS, "target_agent": "x" * 201})
+        assert "at most 200 characters" in long
         await call(host, "submit_handoff", **ARGUMENTS, handoff_id="mcp-same")
         other = await refused(host, "submit_handoff", **{**ARGUMENTS, "data": "Other."}, handoff_id="mcp-same")
         assert "mcp-same" in other

@@ -179,7 +179,7 @@ def test_a_changed_document_hash_is_found(tenant: Tenant) -> None:
     handoff = sealed_history(tenant)[0]
     Handoff.objects.filter(pk=handoff.pk).update(content_hash="0" * 64)
     [problem] = verify(tenant).problems
-    assert "the document's hash of its handoff" in problem
+    assert "the hash of the judged document" in problem
 
 
 def test_a_row_that_retention_removed_is_no_problem_and_any_other_is(tenant: Tenant) -> None:

@@ -63,8 +63,8 @@ class Finding:
     """One finding as the page shows it.
 
     `is_placed` is true if the finding is about the document that the page shows. `field_path` may be cut; `place` is
-    the full path. `values` are the first of the `number` values that the finding is about; a finding
-    without values counts as one.
+    the full path. `values` are the first of the `number` values that the finding is about; a finding without values
+    counts as one.
     """
 
     issue_id: str

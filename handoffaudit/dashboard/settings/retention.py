@@ -1,11 +1,12 @@
 """The retention of each kind of data, a preview of the next deletion, and the version history."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import pairwise
 from typing import Any, Final
 
+import orjson
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -24,6 +25,7 @@ from handoffaudit.diagnostics.retention_run import Count, Standing
 from handoffaudit.diagnostics.retention_targets import Terms
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.retention import (
     AS_SHIPPED,
     BY_TYPE,
@@ -38,7 +40,7 @@ from handoffaudit.policy.retention import (
     warning_of,
 )
 from handoffaudit.policy.values import InvalidPolicy
-from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table, Version
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
@@ -280,23 +282,27 @@ def _page(
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
     """Return who last changed the rule of each kind, and when, if that is among the newest `MOST_VERSIONS` versions."""
+    versions = PolicyVersion.objects.filter(tenant=tenant, kind=Kind.RETENTION).order_by("-number")
+    read = list(versions.values_list("content", "changed_by", "changed_at")[: MOST_VERSIONS + 1])
+    # The rules are compared as stored, because parsing all rules of a long history takes much longer than reading them.
+    tables: list[Mapping[str, Any]] = [_read_rules(content) for content, _, _ in read]
+    if len(tables) <= MOST_VERSIONS:
+        tables.append(_SHIPPED_RULES)
     found: dict[str, tuple[str, datetime]] = {}
-    for version in islice(_read_history(tenant), MOST_VERSIONS):
-        table: Table[Retention] = version.table
-        for change in version.changes:
-            if table.changed_at is not None:
-                found.setdefault(change.row, (table.changed_by, table.changed_at))
-        if len(found) == len(Data):
-            break
+    for (_, by, at), (later, earlier) in zip(read, pairwise(tables), strict=False):
+        for name, rule in later.items():
+            if rule != earlier[name]:
+                found.setdefault(name, (by, at))
     return found
 
 
-def _read_history(tenant: Tenant) -> Iterator[Version[Retention]]:
-    """Yield all versions, newest first, read page by page."""
-    before: int | None = None
-    while page := retention.history(tenant, before=before):
-        yield from page
-        before = page[-1].table.version
+_SHIPPED_RULES: Final[Mapping[str, Any]] = {rule["name"]: rule for rule in retention.to_plain(AS_SHIPPED)["rows"]}
+
+
+def _read_rules(content: str) -> dict[str, Any]:
+    """Return the rules of a stored version by name. A value that an earlier release did not store is the default."""
+    stored = {rule["name"]: rule for rule in orjson.loads(content)["rows"]}
+    return {name: shipped | stored.get(name, {}) for name, shipped in _SHIPPED_RULES.items()}
 
 
 def _said(data: Data, count: Count) -> str:

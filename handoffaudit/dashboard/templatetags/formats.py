@@ -14,7 +14,6 @@ from handoffaudit.dashboard.handoffs.verdict_findings import fold
 from handoffaudit.dashboard.safe_text import add_breaks, as_json, cut
 from handoffaudit.dashboard.safe_text import readable as shown_readable
 from handoffaudit.diagnostics.file_stats import FileTally
-from handoffaudit.drawing.svg import shorten
 from handoffaudit.filter_fields import quote_blanks
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share, ShareChange
 from handoffaudit.validation.issues import is_counted
@@ -25,7 +24,6 @@ _NONE = '<span class="none">\u2013</span>'
 register.filter("steps", steps)
 register.filter("fold", fold)
 register.filter("quote_blanks", quote_blanks)
-register.filter("shorten", shorten)
 
 
 @register.filter
@@ -171,7 +169,7 @@ def rate_definition(name: str) -> str:
 def describe_change(change: ShareChange, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
-    `direction` is given if less is better. The result is empty if there is nothing to compare.
+    `direction` replaces the direction of the change where less is better. Nothing to compare gives an empty result.
     """
     how, before = direction or change.direction, format_share(change.before)
     if how == "none":

@@ -173,6 +173,6 @@ def _describe_shortage(reservation: Reservation) -> str:
         return "The daily budget is 0 USD: nothing may be spent on the LLM (HANDOFFAUDIT_MODEL_DAILY_USD)."
     left = max(0.0, limit - sum_spent_today(reservation.tenant_id))
     return (
-        f"The daily budget of {limit:g} USD does not cover this call: {left:.4f} USD are left, and it may cost "
+        f"The daily budget of {limit:g} USD does not cover this call: {left:.4f} USD are left, and the call may cost "
         f"{reservation.usd:.4f}. The budget begins anew at 00:00 UTC."
     )

@@ -22,6 +22,7 @@ from handoffaudit.handoffs.models.handoff import (
     Verdict,
     id_at,
     new_id,
+    new_id_text,
 )
 from handoffaudit.handoffs.models.integrations import (
     AgentBehaviour,
@@ -106,4 +107,5 @@ __all__ = [
     "Verdict",
     "id_at",
     "new_id",
+    "new_id_text",
 ]

@@ -77,7 +77,7 @@ EVENT_TEXTS: Final = {
         "An alert whose level changed is sent again, too ([alerts](alerts.md)).",
     ),
     EventType.GROUP: EventText(
-        "a muted finding group has grown and came back",
+        "a muted finding group has grown and comes back",
         "`group`: `id`, `change` (`regressed`), `code`, `title`, `path`, `routes` (at most ten: `source_agent_id`, "
         "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
         "Sent once each time that the group grows past its limit ([groups](groups.md)).",
@@ -153,8 +153,8 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
 def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
     """Switch a webhook on or off. Idempotent.
 
-    A webhook that is off receives no events, but its waiting deliveries stay. A webhook that is switched on receives
-    later events, and the waiting deliveries that are not older than three days or were tried before.
+    A webhook that is off receives no events, but its waiting deliveries stay. After a webhook is switched on, these
+    deliveries are sent, except those that waited for more than three days without a try.
     """
     found = _lock(tenant, pk)
     if found.active == on:
@@ -267,9 +267,11 @@ def _describe(kind: str, columns: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str, object]:
-    name = wanted.name.strip()
-    if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed", "name", "use 1 to 100 characters that say who receives the events.")
+    name, remedy = wanted.name.strip(), "use 1 to 100 printable characters that say who receives the events."
+    if not name:
+        raise Refused("A name is needed", "name", remedy)
+    if len(name) > 100 or not name.isprintable():
+        raise Refused("The name is too long, or has characters that can't be shown", "name", remedy)
     events = _check_choices(wanted.events, EVENTS[kind], "events", "event")
     if not events:
         raise Refused("A webhook needs at least one event", "events", f"choose from {', '.join(EVENTS[kind])}.")

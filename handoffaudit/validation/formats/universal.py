@@ -45,9 +45,8 @@ GENERATED_TRACE_ID: Final = Code(
     "structure.generated_trace_id",
     Severity.WARNING,
     "Trace id generated",
-    what="A legacy handoff has no trace id, so the server took the one of the submission or generated one.",
-    why="A generated trace id belongs to this handoff alone, so loops, repeats and origins along "
-    "the trace cannot be found.",
+    what="A legacy handoff has no trace id, so the server took the trace id of the submission, or made a new trace id.",
+    why="A new trace id belongs to this handoff alone, so loops, repeats and origins along the trace cannot be found.",
     hint="Send a trace_id, and use the same one for all handoffs of a piece of work.",
 )
 

@@ -30,7 +30,7 @@ UNCITED_THRESHOLD_EXCEEDED: Final = Code(
     what="The share of uncited claims is over the limit of the type. Claims that cite only sources "
     "that were not supplied count as uncited, and so do claims that were not read because "
     "there is too much data.",
-    why="Most of the text may sound convincing but has no support.",
+    why="The text may sound convincing, although many of its claims have no support.",
     hint="Cite the sources of more claims in evidence_refs of the data.",
 )
 UNKNOWN_SOURCE: Final = Code(
@@ -46,8 +46,8 @@ UNNAMED_EVIDENCE: Final = Code(
     "evidence.unnamed_evidence",
     Severity.WARNING,
     "Evidence without a name",
-    what="A piece of evidence is not an object with a source, so claims cannot cite it. Values are "
-    "still looked up in it.",
+    what="A piece of evidence is not an object with a source, so claims cannot cite it. Grounding "
+    "still looks up values in it.",
     why="Claims cannot cite evidence without a name, so nobody sees which claim it supports.",
     hint='Send each piece as an object with its name: {"source": "offers", "content": "…"}.',
 )
@@ -56,7 +56,7 @@ UNUSED_EVIDENCE: Final = Code(
     Severity.INFO,
     "Uncited evidence",
     what="A piece of evidence was supplied, but no claim cites it.",
-    why="Unused evidence costs tokens, or a claim fails to cite it.",
+    why="The evidence costs tokens for nothing, or a claim that rests on it does not cite it.",
     hint="Cite the evidence in the claims that it supports, or leave it out.",
 )
 CODES: Final = (UNCITED_CLAIM, UNCITED_THRESHOLD_EXCEEDED, UNKNOWN_SOURCE, UNNAMED_EVIDENCE, UNUSED_EVIDENCE)
@@ -74,12 +74,13 @@ _LEFT_OPEN = '"…"'
 def skip(subject: Subject) -> str | None:
     if subject.policy.strictness is Strictness.LENIENT:
         return "lenient types need no sources"
-    if subject.policy.evidence is EvidencePolicy.REQUIRED or _cites(subject):
+    if subject.policy.evidence is EvidencePolicy.REQUIRED or _has_sources(subject):
         return None
     return "the handoff has no citations and no evidence, and its type does not require them"
 
 
-def _cites(subject: Subject) -> bool:
+def _has_sources(subject: Subject) -> bool:
+    """Return whether the handoff has evidence or citations, or its type names claim fields."""
     record = subject.record
     if record.format == OUTPUT_FORMAT or record.evidence or subject.demands.claim_fields is not None:
         return True
@@ -255,7 +256,9 @@ def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Itera
     if not found.total or found.uncited / found.total <= limit:
         return
     ratio = found.uncited / found.total
-    more = found.uncited - int(limit * found.total)
+    # `limit * total` can be inexact: 0.29 * 100 is below 29. So the next lower and higher numbers are tried, too.
+    about = found.uncited - int(limit * found.total)
+    more = next(one for one in range(max(about - 1, 1), about + 2) if (found.uncited - one) / found.total <= limit)
     kinds = {claim.claim_type for claim in found.claims}
     paths = (citing.path(claim) for claim in found.claims if claim.claim_type in WITHOUT_SOURCE)
     example = citing.example(min(paths, default="…"))
@@ -267,9 +270,9 @@ def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Itera
         )
     yield make(
         UNCITED_THRESHOLD_EXCEEDED,
-        message=f"{found.uncited:,} of {pluralize(found.total, 'claim')} ({100 * ratio:.0f} %) name no "
+        message=f"{found.uncited:,} of {pluralize(found.total, 'claim')} ({100 * ratio:.4g} %) name no "
         f"{'supplied source' if ClaimKind.CITES_UNKNOWN in kinds else 'source'}, "
-        f"over the limit of {100 * limit:.0f} %.",
+        f"over the limit of {100 * limit:.4g} %.",
         hint=f"{citing.preface}{request}, or list their fields in {citing.assumptions}.{citing.supplying}",
         expected=limit,
         actual=round(ratio, 4),
@@ -285,7 +288,7 @@ def _report_unchecked(found: Extraction, limit: float) -> Issue:
         message=f"{_describe_unread_fields(found)} not read, "
         "because there is too much data at the claim fields of the type. "
         "Claims that were not read count as claims that name no source.",
-        hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer *.",
+        hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer `*`.",
         expected=limit,
         uncited=found.uncited,
         claims=found.total,
@@ -296,7 +299,7 @@ def _report_unchecked(found: Extraction, limit: float) -> Issue:
 def _report_unknown_sources(found: Extraction, known: dict[str, Any], root: Location) -> Iterator[Issue]:
     cited = {(path, one) for path, ids in found.citations.sources.items() for one in ids if one not in known}
     listed = _list_names(known)
-    supplied = "; none was supplied" if not known else f"; supplied: {listed}" if listed else ""
+    supplied = "; no source was supplied" if not known else f"; supplied: {listed}" if listed else ""
     for number, (path, source) in enumerate(sorted(cited)[: MAX_ISSUES + 1]):
         near = closest(source, islice(known, _MOST_COMPARED)) if number < _MOST_HINTS else None
         suggestion = quote_text(near) if near else ""

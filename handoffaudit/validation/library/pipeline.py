@@ -128,7 +128,7 @@ class CritiqueLayer:
         state = self._state
         try:
             critique = self._assess()
-        except Exception as error:  # noqa: BLE001  (as above)
+        except Exception as error:  # noqa: BLE001  (a user's subclass may raise anything)
             why = _log_failure(self.name, error)
             critique = Critique([_could_not_run(self.name, why)], why=why)
         yield from state.add(self.name, critique.issues)
@@ -220,8 +220,7 @@ class ValidationPipeline:
     `validators` run in their order. None stands for the shipped validators: schema, evidence and business rules. The
     critique runs last, if there is a `critique_validator`. Errors of the layer `schema` skip all later validators. If a
     validator raises an exception, the result has an error `<layer>.could_not_run`, and the other validators still run,
-    unless the layer is `schema`.
-    With a `remediation_engine`, the result has a recommended action.
+    unless the layer is `schema`. With a `remediation_engine`, the result has a recommended action.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
-# Current LLMs think before they answer, and the service bills these tokens as answer tokens.
+# Current LLMs think before they answer, and the service bills the tokens of their thoughts as answer tokens.
 ROOM_FOR_THINKING: Final = 4096
 
 # The densest prose has about 2.5 characters per token with current LLMs. Other scripts have fewer characters per token,
@@ -83,15 +83,18 @@ def read_prices(text: str) -> Mapping[str, Price]:
     """Return the shipped prices, preceded by the prices in `text`.
 
     `text` is a JSON object such as `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`; empty text changes
-    nothing. Without `cached`, cached tokens cost as much as other tokens. Raises ValueError for any other text, and for
-    a price that is negative or not finite.
+    nothing. Without `cached`, cached tokens cost as much as other prompt tokens.
+
+    Raises ValueError for any other text, and for a price that is negative or not finite.
     """
     if not text.strip():
         return SHIPPED
     try:
-        given = dict(json.loads(text))
-    except (TypeError, ValueError, RecursionError):
-        raise ValueError("the prices are not a JSON object") from None
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise ValueError("the prices are not a JSON object")  # noqa: TRY004 -- the value of a setting is wrong
     own = {part.lower(): _price(part, one) for part, one in given.items()}
     return {**own, **{part: price for part, price in SHIPPED.items() if part not in own}}
 
@@ -101,7 +104,7 @@ def _price(part: str, given: Any) -> Price:
         raise ValueError(f'the price of "{part}" must have "input" and "output", and may have "cached"')
     for value in given.values():
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-            raise ValueError(f'the price of "{part}" has {value!r}: each must be USD for a million tokens, 0 or more')
+            raise ValueError(f'the price of "{part}" has {value!r}: give USD per million tokens, 0 or more')
     return Price(
         float(given["input"]), float(given["output"]), float(given["cached"] if "cached" in given else given["input"])
     )

@@ -154,7 +154,6 @@ INFERENCE_TEXTS: Final = {
     "previous_handoff": "the handoff before it",
     "state": "the state of the run",
     "main": "the lack of an agent above it: the main agent",
-    "own_name": "the agent that the span itself names",
     "llm_output": "the last LLM output before it",
 }
 
@@ -174,11 +173,6 @@ def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
     parent = tree.parent_of(span)
     found = tree.inherit(tree.acting, parent, decide) if parent else ""
     return found or (span.facts.agent if own else "")
-
-
-def find_handoffs(spans: Iterable[Span]) -> list[Found]:
-    """Return the handoffs in the spans whose source and target are known, in order of time."""
-    return find_in(Tree(spans))
 
 
 def find_in(tree: Tree) -> list[Found]:

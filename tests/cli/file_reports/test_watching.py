@@ -125,7 +125,7 @@ def test_a_server_that_refuses_says_why(tmp_path: Path, capsys: pytest.CaptureFi
     watch.look(0)
     watch.look(1)
     assert capsys.readouterr().err == "Warning: planner/handoff.json was not reported: 422: no\n"
-    assert watch.summary().startswith("0 reported")
+    assert watch.summary() == "0 reported: 0 used, 0 fallback, 0 failed; 1 refused."
 
 
 def test_a_full_disk_does_not_end_the_watch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

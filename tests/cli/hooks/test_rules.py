@@ -123,3 +123,10 @@ def test_a_command_that_closes_its_output_is_waited_for(tmp_path):
 
 def test_a_command_that_ends_by_a_signal_fails(tmp_path):
     assert found(tmp_path, "test_pass", test_command="kill -9 $$").details["exit_code"] == -9
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "~no-such-user/a.txt"])
+def test_a_path_that_cannot_be_looked_up_fails_its_rule_only(path, tmp_path):
+    assert found(tmp_path, "file_exists", file_path=path).status == "failed"
+    assert found(tmp_path, "content_match", file_path=path, patterns=["a"]).status == "failed"
+    assert found(tmp_path, "custom", script_path=path).status == "failed"

@@ -201,3 +201,6 @@ def test_a_response_beside_the_file_stands_in_for_it(tmp_path: Path) -> None:
     missing = called(tmp_path, "watch", "run-1", "--once", "--local", "--expected", "final.json")
     assert (missing.returncode, "reason=file_missing" in missing.stdout) == (1, True)
     assert called(tmp_path, "watch", "run-1", "--expect", "{who}/x").returncode == 2
+    write(tmp_path / "run-2" / ("a" * 201) / "handoff.json")
+    refused = called(tmp_path, "watch", "run-2", "--once", "--local")
+    assert (refused.returncode, "0 failed; 1 refused.\n" in refused.stderr) == (2, True)

@@ -1,7 +1,9 @@
 """Tests of the retention settings: stored rows, the preview of a deletion, and the saved periods."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.settings import retention as settings_page
@@ -55,6 +57,22 @@ def test_a_change_before_the_first_page_of_the_history_is_named(as_admin: Client
     page = as_admin.get(PAGE)
     assert "by ada" in card(page, "logs")
     assert "Changed never" in card(page, "model_calls")
+
+
+def test_a_long_history_is_read_in_one_query(as_admin: Client, tenant: Tenant) -> None:
+    keep(tenant, logs=400)
+    keep(tenant, documents=500)
+    second = PolicyVersion.objects.get(tenant=tenant, kind=Kind.RETENTION, number=2)
+    contents = (second.content.replace("400", str(400 + number)) for number in range(3, 103))
+    later = ({"number": number, "content": text, "changed_by": "rui"} for number, text in enumerate(contents, 3))
+    PolicyVersion.objects.bulk_create(PolicyVersion(tenant=tenant, kind=second.kind, **one) for one in later)
+    with CaptureQueriesContext(connection) as queries:
+        page = as_admin.get(PAGE)
+    assert "by rui" in card(page, "logs")
+    assert "by ada" in card(page, "documents")
+    assert "Changed never" in card(page, "model_calls")
+    # The other query reads the version in force.
+    assert sum("changed_by" in query["sql"] for query in queries) == 2
 
 
 def test_the_history_says_what_is_removed_as_shipped(as_admin: Client) -> None:

@@ -73,6 +73,26 @@ def test_inventing_sources_does_not_beat_the_limit_on_uncited_claims() -> None:
     assert "evidence.uncited_claim" not in codes(verdict)
 
 
+def test_the_finding_asks_for_no_more_sources_than_needed() -> None:
+    data = {f"text{number}": f"Supplier {number} answered the survey." for number in range(30)}
+    data |= {f"number{number}": number + 0.5 for number in range(70)}
+    verdict = judge(
+        payload(data=data),
+        policy={"max_uncited_ratio": 0.29, "grounding": GroundingPolicy.OFF},
+        envelope={"evidence": EVIDENCE},
+    )
+    (issue,) = [issue for issue in verdict.issues if issue.code == "evidence.uncited_threshold_exceeded"]
+    assert "of at least 1 of them" in issue.hint
+
+
+def test_a_share_just_over_the_limit_is_shown_above_the_limit() -> None:
+    data = {f"text{number}": f"Supplier {number} answered the survey." for number in range(19)}
+    data |= {f"number{number}": number + 0.5 for number in range(44)}
+    verdict = judge(payload(data=data), envelope={"evidence": EVIDENCE})
+    (issue,) = [issue for issue in verdict.issues if issue.code == "evidence.uncited_threshold_exceeded"]
+    assert issue.message == "19 of 63 claims (30.16 %) name no source, over the limit of 30 %."
+
+
 def test_one_supplied_source_makes_a_claim_cited() -> None:
     both = ["made-up-source", "survey-7"]
     refs = {"first": both, "second": both, "third": "brief-2026-02"}

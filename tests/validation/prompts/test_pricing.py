@@ -71,6 +71,8 @@ def test_own_prices_come_before_those_shipped():
         "dear",
         "5",
         "[1]",
+        "[]",
+        "[[1, {}]]",
         "[" * 100_000,
         '{"x": 5}',
         '{"x": {"input": 1}}',

@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 
 from handoffaudit.validation.telemetry.facts import Span
-from handoffaudit.validation.telemetry.handoff_rules import Found, find_handoffs
+from handoffaudit.validation.telemetry.handoff_rules import Found, find_in
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF, read_export
+from handoffaudit.validation.telemetry.trees import Tree
 
 CAPTURES = Path(__file__).parent / "captures"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -78,7 +79,7 @@ def export(spans: Iterable[dict[str, Any]]) -> bytes:
 
 
 def found_in(*spans: dict[str, Any]) -> list[Found]:
-    return find_handoffs(read_export(export(spans), JSON).spans)
+    return find_in(Tree(read_export(export(spans), JSON).spans))
 
 
 def ends_in(*spans: dict[str, Any]) -> list[tuple[str, str]]:

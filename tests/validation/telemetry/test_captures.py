@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.telemetry.handoff_rules import Found, find_handoffs
+from handoffaudit.validation.telemetry.handoff_rules import Found, find_in
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF, read_export
+from handoffaudit.validation.telemetry.trees import Tree
 from tests.validation.telemetry.support import CAPTURES, RUNS, bodies, spans_of
 
 
@@ -22,14 +23,14 @@ def test_every_capture_has_a_row() -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_the_handoffs_of_a_run_are_found_and_no_others(run: str) -> None:
     ends, payloads = RUNS[run]
-    found = find_handoffs(spans_of(run))
+    found = find_in(Tree(spans_of(run)))
     assert [(one.source, one.target) for one in found] == ends
     assert len([one for one in found if one.data]) == payloads
     assert not [one for one in found if one.is_open]
 
 
 def test_both_ends_of_71_of_75_handoffs_and_a_payload_of_28_are_found() -> None:
-    found = [one for run in RUNS for one in find_handoffs(spans_of(run))]
+    found = [one for run in RUNS for one in find_in(Tree(spans_of(run)))]
     assert len(found) >= 71
     assert len([one for one in found if one.data]) >= 28
 
@@ -39,13 +40,13 @@ def test_doubled_and_shuffled_spans_give_the_same_handoffs(run: str) -> None:
     spans = spans_of(run)
     others = spans * 2
     random.Random(17).shuffle(others)  # noqa: S311 -- no secret
-    assert shown(find_handoffs(others)) == shown(find_handoffs(spans))
+    assert shown(find_in(Tree(others))) == shown(find_in(Tree(spans)))
 
 
 def test_runs_of_one_conversation_do_not_change_each_other() -> None:
     """Several of the runs name the same conversation, so their spans are looked at together."""
-    alone = [row for run in RUNS for row in shown(find_handoffs(spans_of(run)))]
-    together = shown(find_handoffs([span for run in RUNS for span in spans_of(run)]))
+    alone = [row for run in RUNS for row in shown(find_in(Tree(spans_of(run))))]
+    together = shown(find_in(Tree([span for run in RUNS for span in spans_of(run)])))
     assert sorted(map(str, together)) == sorted(map(str, alone))
 
 
@@ -61,10 +62,10 @@ def test_nothing_is_settled_that_a_missing_span_would_change() -> None:
     chance = random.Random(3)  # noqa: S311 -- no secret
     for run in RUNS:
         spans = spans_of(run)
-        whole = {str(one) for one in shown(find_handoffs(spans))}
+        whole = {str(one) for one in shown(find_in(Tree(spans)))}
         for _ in range(10):
             some = chance.sample(spans, chance.randint(1, len(spans)))
-            settled = [one for one in find_handoffs(some) if one.is_settled]
+            settled = [one for one in find_in(Tree(some)) if one.is_settled]
             assert {str(one) for one in shown(settled)} <= whole, run
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.telemetry.handoff_rules import find_handoffs
+from handoffaudit.validation.telemetry.handoff_rules import find_in
 from handoffaudit.validation.telemetry.otlp import JSON, read_export
+from handoffaudit.validation.telemetry.trees import Tree
 from tests.validation.telemetry.support import agent, ends_in, export, found_in, one, tool
 
 ENDS = [("triage", "writer")]
@@ -303,7 +304,7 @@ def test_nested_agents_take_memory_for_each_once(number: int) -> None:
     spans = nested(number)
     tracemalloc.start()
     try:
-        assert len(find_handoffs(spans)) == number - 1
+        assert len(find_in(Tree(spans))) == number - 1
         used = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -10,8 +10,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from handoffaudit.validation.telemetry import otlp
 from handoffaudit.validation.telemetry.facts import MOST_TEXT
-from handoffaudit.validation.telemetry.handoff_rules import find_handoffs
+from handoffaudit.validation.telemetry.handoff_rules import find_in
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF, BadExport, TooManySpans, read_export
+from handoffaudit.validation.telemetry.trees import Tree
 from tests.validation.telemetry.support import BEGIN, agent, export, one, tool, transfer
 
 
@@ -184,7 +185,7 @@ def test_a_chain_of_ten_thousand_spans_is_searched_in_seconds() -> None:
     chain = [transfer(number, "writer", number - 1, at=number) for number in range(1, 10_001)]
     spans = read(*chain).spans
     begin = time.process_time()
-    find_handoffs(spans)
+    find_in(Tree(spans))
     assert time.process_time() - begin < 20
 
 
@@ -193,7 +194,7 @@ def test_ten_thousand_handoffs_side_by_side_are_found_in_seconds() -> None:
     tools = (tool(number, "transfer_to_writer", 1) for number in range(2, 10_000))
     spans = read(agent(1, "triage"), *tools, agent(10_000, "writer", at=500)).spans
     begin = time.process_time()
-    assert len(find_handoffs(spans)) == 9_998
+    assert len(find_in(Tree(spans))) == 9_998
     assert time.process_time() - begin < 20
 
 

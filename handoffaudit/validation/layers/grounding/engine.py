@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from handoffaudit.validation.claims import Kind, Mark
 from handoffaudit.validation.layers.grounding.calculations import Calculation, calculations_in
 from handoffaudit.validation.layers.grounding.data import data_marks
@@ -77,7 +79,7 @@ def ground(
 
 
 def _replace_span(mark: Mark, span: tuple[int, int]) -> Mark:
-    return mark._replace(start=span[0], end=span[1])
+    return msgspec.structs.replace(mark, start=span[0], end=span[1])
 
 
 def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, whole: bool, is_own: bool) -> list[Mark]:
@@ -185,7 +187,7 @@ def _derived(mark: Mark, right: Mapping[str, Calculation]) -> Mark:
     calculation = right.get(mark.text.rstrip("% "))
     if calculation is None:
         return mark
-    return mark._replace(status="derived", where=(calculation.expression,), closest="", counts=True)
+    return msgspec.structs.replace(mark, status="derived", where=(calculation.expression,), closest="", counts=True)
 
 
 def _wrong(text: str, one: Calculation) -> Mark:
@@ -202,7 +204,10 @@ def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
     missing = sum(mark.status == "ungrounded" for mark in marks)
     if 2 * missing <= len(marks) or len(marks) < _FEWEST_VALUES:
         return marks
-    return [mark._replace(status="reported", closest="") if mark.status == "ungrounded" else mark for mark in marks]
+    return [
+        msgspec.structs.replace(mark, status="reported", closest="") if mark.status == "ungrounded" else mark
+        for mark in marks
+    ]
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:

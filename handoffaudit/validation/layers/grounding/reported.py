@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
+import msgspec
+
 from handoffaudit.validation.claims import Claim, Kind, Mark, Source
 from handoffaudit.validation.layers.grounding.lookup import Lookup
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, plain_words
@@ -149,7 +151,7 @@ class Reported:
         was_reported = all(known) if mark.status == "ungrounded" else any(known)
         if not was_reported or self._is_evident(mark):
             return mark
-        return mark._replace(status="reported", where=(), closest="")
+        return msgspec.structs.replace(mark, status="reported", where=(), closest="")
 
     def _is_evident(self, mark: Mark) -> bool:
         if mark.status == "ungrounded" or not self._index.sources:

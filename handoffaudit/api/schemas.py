@@ -372,7 +372,7 @@ class TelemetryOut(Answer):
 
 
 class HandoffOut(ReviewedOut, JudgedOut):
-    document: Any = Field(None, description="The document as sent; null if it is not JSON or was deleted.")
+    document: Any = Field(None, description="The document, only when a single handoff is requested; null if not JSON.")
     raw: str | None = Field(None, description="The document as text, if it is not JSON.")
     original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
     removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays.")

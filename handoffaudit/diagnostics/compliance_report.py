@@ -129,7 +129,8 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
     for value in values:
         phase, slash, agent = value.partition("/")
         if not slash or not phase.strip() or not agent.strip() or len(value) > 400 or "\x00" in value:
-            raise FilterError("expect", value[:40], "give a phase and an agent, separated by a slash (plan/planner).")
+            remedy = "give a phase and an agent, separated by a slash (plan/planner), in at most 400 characters."
+            raise FilterError("expect", value[:40], remedy)
         pairs.append((phase.strip(), agent.strip()))
     if len(pairs) > MOST_EXPECTED:
         raise FilterError("expect", f"{len(pairs)} pairs", f"give at most {MOST_EXPECTED}.")

@@ -33,11 +33,16 @@ MOST_DECISIONS = 1_000
 
 MOST_EXAMPLES = 3
 
-# The findings that block a handoff.
-_BLOCKING = Q(severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
-_BLOCKING |= Q(code__in=[code for code, entry in CATALOGUE.items() if entry.holds])
-# The same condition for an event.
-_STOPPING = Q(*((f"handoff__findings__{name}", value) for name, value in _BLOCKING.children), _connector=Q.OR)
+_HOLDING: Final = [code for code, entry in CATALOGUE.items() if entry.holds]
+
+
+def _is_blocking(finding: str = "") -> Q:
+    """Return the condition for findings that block a handoff; `finding` is the path to the finding, with `__`."""
+    severities = (Severity.ERROR.value, Severity.CRITICAL.value)
+    return Q((f"{finding}severity__in", severities)) | Q((f"{finding}code__in", _HOLDING))
+
+
+_STOPPING: Final = _is_blocking("handoff__findings__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ def _compile_codes() -> tuple[str, list[Any]]:
     Without MATERIALIZED, PostgreSQL starts parallel workers, which takes longer than the statement itself.
     """
     made = exclude_undone(decision_events(TENANT).filter(**_PERIOD)).order_by().values("handoff_id", "to_state")
-    blocking = Finding.objects.filter(_BLOCKING).order_by().values("handoff_id", "code")
+    blocking = Finding.objects.filter(_is_blocking()).order_by().values("handoff_id", "code")
     (decided, params), (findings, more) = (rows.query.sql_with_params() for rows in (made, blocking))
     sql = f"""
         WITH decided AS MATERIALIZED ({decided})

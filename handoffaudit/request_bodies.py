@@ -128,8 +128,8 @@ class Guard:
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
     """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    A connection that receives no more data may have sent its whole request and wait for a verdict. A connection
-    may be silent for much longer than it may be slow.
+    A silent connection may have sent its whole request and wait for a verdict, so it gets much more time than a
+    connection that sends slowly.
     """
     if seconds < DEADLINE_SECONDS:
         return False

@@ -122,7 +122,8 @@ class GroupOut(Answer):
     )
     path: str = Field(
         validation_alias=at("group.path_shape"),
-        description="The place in the document, with `*` for any position in a list; empty for the whole document.",
+        description="The kind of place: the path, with `*` for positions in lists and for keys such as numbers, dates "
+        "and ids; empty for the whole document.",
     )
     routes: list[RouteOut] = Field(
         validation_alias=at("routes.items"), description="At most 10 routes, those with the most handoffs first."

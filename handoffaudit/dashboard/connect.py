@@ -45,7 +45,7 @@ MEANING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The handoff that a page waits for: the first since a time or, with `key`, the first of this key."""
+    """The handoff that a page waits for: the first since a time or, with `key`, the first with this key since then."""
 
     way: Way
     key: Key | None

@@ -46,8 +46,8 @@ from handoffaudit.validation.layers import entry_of
 
 # Each sign has a tone and an icon, so that signs differ in more than their colour.
 SIGNS = {
-    "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
-    "muted": ("muted", "quiet", "skipped", "It is hidden until it grows, its mute ends, or somebody unmutes it"),
+    "regressed": ("regressed", "bad", "warning", "The group was muted, and has grown since"),
+    "muted": ("muted", "quiet", "skipped", "The group is hidden until it grows, its mute ends, or somebody unmutes it"),
     "new": ("new", "wait", "info", "Seen first within the last 24 hours"),
     "growing": (
         "growing",
@@ -133,7 +133,7 @@ def mute_label(group: FindingGroup) -> str:
         return "everywhere, with its rule code"
     if group.muted_until is None:
         return "until somebody unmutes it"
-    return f"until {group.muted_until:,} handoffs have it"
+    return f"until it has {group.muted_until:,} handoffs"
 
 
 GROUP_TEMPLATE: Final = "dashboard/groups/group.html"
@@ -234,7 +234,7 @@ def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:
 @require_role(Role.REVIEWER)
 @require_POST
 def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    """Mute a group and redirect to the page of the group, which offers to undo; a missing note shows the form again."""
+    """Mute a group and redirect to the page of the group, which offers to undo; a refused form is shown again."""
     until, note = request.POST.get("until", group_store.FIFTH), request.POST.get("note", "")
     try:
         found = group_store.mute_group(

@@ -1,4 +1,4 @@
-"""The overview: handoffs by state, what waits, frequent findings, top agents; and first steps in an empty tenant."""
+"""The overview: states of handoffs, open work, frequent findings, top agents; and first steps in an empty tenant."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing, Mark
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.periods import PERIODS, Period, TimeBucket, choose_period, format_utc, window_of
@@ -53,14 +54,14 @@ class TopAgent:
     share: Share
 
 
-def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
-    """Return the agents that sent the most handoffs; the links to their pages carry `period`."""
-    found = busiest_agents(tenant, hour_of(since), until, MOST_AGENTS)
+def top_agents(tenant: Tenant, shown: "Shown") -> list[TopAgent]:
+    """Return the agents that sent the most handoffs; the links to their pages carry the period."""
+    found = busiest_agents(tenant, hour_of(shown.since), shown.until, MOST_AGENTS, shown.closed)
     most = max((one.number for one in found), default=1)
     return [
         TopAgent(
             cut(one.name, _LONGEST),
-            build_agent_url(tenant.slug, one.name, {"period": period}),
+            build_agent_url(tenant.slug, one.name, {"period": shown.period.name}),
             one.number,
             one.number / most,
             one.judged.share,
@@ -122,6 +123,7 @@ class Shown:
     since: datetime
     until: datetime
     buckets: Sequence[TimeBucket[Mapping[str, int]]]
+    closed: ClosedDays
 
 
 @require_role(Role.VIEWER)
@@ -133,7 +135,8 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     since = window.since
     unjudged = stats.count_unjudged(who.tenant)
     buckets = stats.count_over_time(who.tenant, window.before_since, until, 2 * BUCKETS)
-    shown = Shown(period, since, until, [bucket for bucket in buckets if bucket.since >= since])
+    closed = ClosedDays(who.tenant.pk, until)
+    shown = Shown(period, since, until, [bucket for bucket in buckets if bucket.since >= since], closed)
     before = stats.sum_states(bucket.value for bucket in buckets if bucket.since < since)
     totals = stats.sum_states([*(bucket.value for bucket in shown.buckets), unjudged.by_state])
     figures = _stats(period, totals, before) | {"since": format_utc(since)}
@@ -288,7 +291,7 @@ def _chart(bars: Sequence[Bar], marks: Sequence[Mark], *, width: int, prefix: st
 
 
 def _load_reasons(who: TenantMembership, shown: Shown) -> dict[str, Any]:
-    found = stats.count_top_codes(who.tenant, shown.since, shown.until, 8)
+    found = stats.count_top_codes(who.tenant, shown.since, shown.until, 8, shown.closed)
     most = max((number for _, number in found), default=1)
     return {"reasons": [Reason(code, number, number / most) for code, number in found]}
 
@@ -317,7 +320,7 @@ _PARTS: Final = (
     _Part("codes", _load_reasons, ("dashboard/overview/page.html#codes",), "reasons"),
     _Part(
         "agents",
-        lambda who, shown: {"busiest": top_agents(who.tenant, shown.since, shown.until, shown.period.name)},
+        lambda who, shown: {"busiest": top_agents(who.tenant, shown)},
         ("dashboard/overview/page.html#agents",),
         "busiest",
     ),

@@ -161,8 +161,15 @@ def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _count_new(request: HttpRequest, who: TenantMembership, asked: TraceFilters) -> int:
     filters, agent = asked.of_handoffs(), asked.agent
     after = parse_cursor(request.GET.get("after", ""))
-    narrowed = [replace(filters, source=agent), replace(filters, target=agent)] if agent else [filters]
-    return min(sum(queries.count_new(who.tenant, one, after, MOST_NEW) for one in narrowed), MOST_NEW)
+
+    def count(narrowed: Filters) -> int:
+        return queries.count_new(who.tenant, narrowed, after, MOST_NEW)
+
+    if not agent:
+        return count(filters)
+    sent, received = replace(filters, source=agent), replace(filters, target=agent)
+    # A handoff of the agent to itself is both sent and received.
+    return min(count(sent) + count(received) - count(replace(sent, target=agent)), MOST_NEW)
 
 
 def _changed_rows(request: HttpRequest, who: TenantMembership) -> list[str]:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
-from handoffaudit.handoffs.compiled_queries import collect_values, split_values, sum_rows
+from handoffaudit.handoffs.compiled_queries import ClosedDays, collect_values, split_values, sum_rows
 from handoffaudit.handoffs.models import AgentBehaviour
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 from handoffaudit.policy import agents as policy_agents
@@ -99,12 +99,11 @@ def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "
     With `agent`, return only the routes from that agent and to that agent.
     """
     narrowed = _match_agent(agent) if agent else None
-    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1)
-    trace_stats, sampled = _trace_stats(tenant, since, until, agent)
+    closed = ClosedDays(tenant.pk, timezone.now())
+    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1, closed=closed)
+    traced, sampled = _trace_stats(tenant, since, until, agent)
     listed = [
-        AgentRoute(
-            source, target, sums.total, outcome_counts_of(sums), trace_stats.get((source, target)) or TraceStats()
-        )
+        AgentRoute(source, target, sums.total, outcome_counts_of(sums), traced.get((source, target)) or TraceStats())
         for (source, target), sums in islice(found.items(), MOST_ROUTES)
     ]
     named = tuple(edge for edge in listed if edge.source and edge.target)
@@ -156,9 +155,11 @@ class Source:
     judged: OutcomeCounts
 
 
-def busiest_agents(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
+def busiest_agents(
+    tenant: Tenant, since: datetime, until: datetime, most: int, closed: ClosedDays | None = None
+) -> list[Source]:
     """Return the agents that sent the most handoffs."""
-    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
+    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""), closed=closed)
     return [Source(name, sums.total, outcome_counts_of(sums)) for (name,), sums in islice(found.items(), most)]
 
 

@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any, Final
 
 from django.db.models import Count, Q, QuerySet, Sum
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries, stats
-from handoffaudit.handoffs.compiled_queries import TENANT, TEXT, TIME, CompiledQuery, Parameter
+from handoffaudit.handoffs.compiled_queries import TENANT, TEXT, TIME, ClosedDays, CompiledQuery, Parameter
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
@@ -239,9 +240,11 @@ class CodeReport:
 
 def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
     """Return the codes with the most handoffs, with the agents of these handoffs."""
-    most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES)
+    closed = ClosedDays(tenant.pk, timezone.now())
+    most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES, closed)
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
-    found = sum_outcomes(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
+    period = (tenant, window.since, window.until)
+    found = sum_outcomes(*period, "code", "source_agent_id", codes=list(agents), closed=closed)
     for (code, source), sums in found.items():
         if len(agents[code]) < MOST_AGENTS:
             agents[code].append((source, sums.total))

@@ -4,18 +4,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
 from django.db import connection
 from django.db.models import Sum
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import FileTally, Pair, Runtime
 from handoffaudit.diagnostics.news import has_moved
 from handoffaudit.filter_fields import FilterError
-from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_TOTALS
+from handoffaudit.handoffs.compiled_queries import TENANT, TIME, ClosedDays, CompiledQuery, Parameter
+from handoffaudit.handoffs.counts import DAILY_COUNTS, HOURLY_TOTALS, widen_to_days
+from handoffaudit.handoffs.models import HourlyTotal
 from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 
@@ -152,21 +156,23 @@ def _build_files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, s
 
 
 def _build_validation(tenant: Tenant, window: Window) -> HandoffAcceptance:
-    over_time = _count_over_time(tenant, window)
+    closed = ClosedDays(tenant.pk, timezone.now())
+    over_time = _count_over_time(closed, window)
     overall = OutcomeCounts.of(one.value for one in over_time)
     return HandoffAcceptance(
         overall=overall,
         before=count_judged(tenant, window.before_since, window.before_until),
-        by={**_group_by_names(tenant, window, overall), "code": _group_by_code(tenant, window)},
+        by={**_group_by_names(tenant, window, overall, closed), "code": _group_by_code(closed, window)},
         over_time=over_time,
     )
 
 
-def _group_by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, OutcomeLines]:
+def _group_by_names(
+    tenant: Tenant, window: Window, overall: OutcomeCounts, closed: ClosedDays
+) -> dict[str, OutcomeLines]:
     """Return the lines by type, source, target and route. One query returns the last three kinds."""
-    since, until = window.since, window.until
-    types = sum_outcomes(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
-    sums = sum_outcomes(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
+    sum_by = partial(sum_outcomes, tenant, window.since, window.until, most=MOST_COMBINATIONS, closed=closed)
+    types, sums = sum_by("handoff_type"), sum_by("source_agent_id", "target_agent_id")
     pairs = {names: outcome_counts_of(one) for names, one in sums.items()}
     sources: defaultdict[tuple[str, ...], list[OutcomeCounts]] = defaultdict(list)
     targets: defaultdict[tuple[str, ...], list[OutcomeCounts]] = defaultdict(list)
@@ -185,19 +191,37 @@ def _group_by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> d
     }
 
 
-def _group_by_code(tenant: Tenant, window: Window) -> OutcomeLines:
+def _group_by_code(closed: ClosedDays, window: Window) -> OutcomeLines:
     """Return the lines by code. A handoff with several codes counts for each code, so there is no line for others."""
-    rows = HOURLY_TOTALS.read(tenant, window.since, window.until).exclude(code="")
-    grouped = rows.order_by().values_list("code", "state").annotate(Sum("number"))
+    grouped = closed.sum_hours(_CODES, *_widen(window), ("code", "state"))
     lines = [OutcomeLine((code,), judged) for code, judged in _sum_judged(grouped).items() if judged.total]
     return OutcomeLines(sorted(lines, key=lambda line: (-line.judged.total, line.names))[:MOST_LINES])
 
 
-def _count_over_time(tenant: Tenant, window: Window) -> list[TimeBucket[OutcomeCounts]]:
-    rows = HOURLY_TOTALS.read(tenant, window.since, window.until, code="")
-    stepped = rows.order_by().annotate(step=window.scale.index_of("hour"))
-    found = _sum_judged(stepped.values_list("step", "state").annotate(Sum("number")))
+def _count_over_time(closed: ClosedDays, window: Window) -> list[TimeBucket[OutcomeCounts]]:
+    query = _compile_steps(window.scale.step, window.scale.begin)
+    found = _sum_judged(closed.sum_hours(query, *_widen(window), ("step", "state")))
     return window.scale.fill(found, OutcomeCounts())
+
+
+def _widen(window: Window) -> tuple[datetime, datetime]:
+    since, until = widen_to_days(window.since, window.until)
+    return since or window.since, until or window.until
+
+
+_HOURS: Final = HourlyTotal.objects.filter(
+    tenant=TENANT, hour__gte=Parameter("since", TIME), hour__lt=Parameter("until", TIME)
+).order_by()
+
+_CODES: Final = CompiledQuery(lambda: _HOURS.exclude(code="").values_list("code", "state", "number"))
+
+
+@lru_cache(maxsize=16)
+def _compile_steps(step: timedelta, begin: datetime) -> CompiledQuery:
+    scale = TimeScale(begin, begin, step, begin=begin)
+    return CompiledQuery(
+        lambda: _HOURS.filter(code="").annotate(step=scale.index_of("hour")).values_list("step", "state", "number")
+    )
 
 
 def _sum_judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:

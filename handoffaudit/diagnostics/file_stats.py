@@ -19,8 +19,8 @@ from handoffaudit.diagnostics.models import DailyFileCount, HealthCount, HourlyF
 from handoffaudit.handoffs import compiled_queries
 from handoffaudit.handoffs.compiled_queries import CompiledQuery, Parameter, Statement, sum_rows
 from handoffaudit.handoffs.counts import Aggregate, Key
-from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window
-from handoffaudit.handoffs.rates import Share, split_period
+from handoffaudit.handoffs.periods import TimeBucket, TimeScale, Window, split_period
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
 

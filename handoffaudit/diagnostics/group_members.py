@@ -210,7 +210,7 @@ def is_growing(days: Sequence[int]) -> bool:
 
 
 def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
-    """Return by how many handoffs the last week exceeds the week before, for each group for which it does."""
+    """Return the growth of each group that grew: its handoffs of the last week, minus those of the week before."""
     today = timezone.now().date()
     since, before = today - timedelta(days=WEEK), today - timedelta(days=2 * WEEK)
     rows = FindingGroupDay.objects.filter(group__in=groups.values("pk"), day__gt=before).order_by()

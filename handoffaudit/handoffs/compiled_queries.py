@@ -1,9 +1,17 @@
-"""Queries of pages that are compiled once in a process, and sums over the rows of several queries.
+"""Queries of pages that are compiled once in a process, sums over the rows of several queries, and sums of closed days.
 
-Django takes longer to build and compile a small statement than the database to execute it.
+Django takes longer to build and compile a small statement than the database to execute it. The sums of closed days are
+kept in the process, see `docs/decisions/0083-sums-of-closed-days.md`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, partial
+from operator import add
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -20,6 +28,7 @@ from django.db.models import (
 )
 
 from handoffaudit.handoffs import db
+from handoffaudit.handoffs.models import HourlyTotal
 
 NUMBER: Final = BigIntegerField()
 
@@ -28,6 +37,8 @@ TIME: Final = DateTimeField()
 DAY: Final = DateField()
 
 TEXT: Final = CharField()
+
+Row = tuple[Any, ...]
 
 
 class Parameter(Expression):
@@ -166,3 +177,108 @@ def split_values(found: Any) -> list[Any]:
     """Return the list of values from the result of a `collect_values` expression."""
     values: list[Any] = orjson.loads(found) if isinstance(found, str) else found or []
     return values
+
+
+def merge_rows(some: Iterable[Row], others: Iterable[Row], place: int) -> list[Row]:
+    """Return the sums of the rows with the same columns before `place`; the columns from `place` on are numbers."""
+    found = {row[:place]: row for row in some}
+    for row in others:
+        known = found.get(row[:place])
+        found[row[:place]] = row if known is None else (*row[:place], *map(add, known[place:], row[place:]))
+    return list(found.values())
+
+
+# Only sums of days that are at most this old are kept, and only sums from at least this many days before.
+_OLDEST: Final = timedelta(days=31)
+_FEWEST: Final = timedelta(days=3)
+# Sums with more rows than this are not kept. A process keeps at most this many sums.
+_MOST_ROWS: Final = 2_500
+_MOST_SUMS: Final = 128
+# A recount may correct counts of days whose hourly totals are right, so no sum is kept for longer than this.
+_KEPT_SECONDS: Final = 600.0
+
+_kept: "OrderedDict[Hashable, tuple[Any, float, list[Row] | None]]" = OrderedDict()
+_kept_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class ClosedDays:
+    """The days of a tenant before yesterday (UTC). Their counts change only by a late handoff or a decision.
+
+    A process keeps sums of these days. A kept sum is used only while the hourly totals of the days are the same rows as
+    when the sum was read. A page makes one instance, so that all its sums compare the same totals.
+    """
+
+    tenant_id: int
+    now: datetime
+
+    @property
+    def end(self) -> date:
+        """Return yesterday (UTC), the first day that is not closed."""
+        return self.now.astimezone(UTC).date() - timedelta(days=1)
+
+    def sum_rows(
+        self,
+        since: date,
+        by: Sequence[str],
+        sums: Sequence[str],
+        key: Hashable,
+        build: Callable[[], Iterable[Statement]],
+    ) -> list[Row] | None:
+        """Return the sums of counts from `since` to before `end`, or None if they cannot be kept.
+
+        `build` returns the statements of the counts, which `key` identifies.
+        """
+        if not _FEWEST <= self.end - since <= _OLDEST or self._state is None:
+            return None
+        place = (self.tenant_id, self.end, tuple(by), tuple(sums), key)
+        with _kept_lock:
+            state, until, rows = _kept.get(place, (None, 0.0, None))
+        # A sum with too many rows is not tried again at each change.
+        if time.monotonic() < until and (rows is None or state == self._state):
+            return rows
+        found = sum_rows(build(), by, sums, f"LIMIT {_MOST_ROWS + 1}")
+        rows = found if len(found) <= _MOST_ROWS else None
+        with _kept_lock:
+            _kept[place] = (self._state, time.monotonic() + _KEPT_SECONDS, rows)
+            _kept.move_to_end(place)
+            while len(_kept) > _MOST_SUMS:
+                _kept.popitem(last=False)
+        return rows
+
+    def sum_hours(self, query: CompiledQuery, since: datetime, until: datetime, by: Sequence[str]) -> list[Row]:
+        """Return the sums of `number` by the columns `by` of the rows of a query from `since` to before `until`.
+
+        The query has the parameters `tenant`, `since` and `until`.
+        """
+        sums, begin = ("CAST(SUM(number) AS bigint)",), self._begin
+        read = partial(query.statement, tenant=self.tenant_id)
+        kept = None
+        if until >= begin:
+            key = (query, since)
+            kept = self.sum_rows(since.date(), by, sums, key, lambda: [read(since=since, until=begin)])
+        rows = sum_rows([read(since=since if kept is None else begin, until=until)], by, sums)
+        return rows if kept is None else merge_rows(kept, rows, len(by))
+
+    @property
+    def _begin(self) -> datetime:
+        return datetime.combine(self.end, datetime.min.time(), UTC)
+
+    @cached_property
+    def _state(self) -> tuple[Any, ...] | None:
+        """Return a value that differs after each change of the hourly totals; None without totals, and with SQLite.
+
+        PostgreSQL writes a new row for each change, with the number of the transaction in `xmin`.
+        """
+        if not db.is_postgresql():
+            return None
+        with connection.cursor() as cursor:
+            cursor.execute(_STATE, [self.tenant_id, self._begin - _OLDEST, self._begin])
+            number, *state = cursor.fetchone()
+        return (number, *state) if number else None
+
+
+_STATE: Final = f"""
+    SELECT COUNT(*), SUM(number), SUM(xmin::text::bigint) FROM "{HourlyTotal._meta.db_table}"
+    WHERE tenant_id = %s AND hour >= %s AND hour < %s AND code = ''
+"""  # noqa: S608, SLF001 -- Django's documented API

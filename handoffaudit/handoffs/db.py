@@ -86,7 +86,7 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
 def is_open(opened: "psycopg.Connection[Any]") -> bool:
     """Return whether an idle connection is still open. A restart of the server, for example, closes connections.
 
-    An idle connection becomes readable only when the server closes it, so the check needs no round trip.
+    Only a connection that has become readable needs a round trip, because a closed connection is always readable.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 

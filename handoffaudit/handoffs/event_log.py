@@ -67,7 +67,7 @@ class AppendedFile:
 
     def _append(self, descriptor: int, line: str) -> None:
         raw = f"{line}\n".encode("utf-8", "replace")
-        # The previous write cut a line off, so end that line first.
+        # If the previous write cut a line off, end that line first.
         raw = raw if self._begins_a_line else b"\n" + raw
         written = os.write(descriptor, raw)
         self._begins_a_line = written in (0, len(raw)) and (self._begins_a_line or written > 0)

@@ -100,7 +100,7 @@ _lost: dict[uuid.UUID, Lease] = {}
 
 
 def give_back_lost() -> None:
-    """Give back the leases that this process lost with the database. Otherwise the handoffs would wait for their end.
+    """Give back the leases that this process lost with the database, so that the handoffs need not wait for their end.
 
     Raise the error of the database if it still fails.
     """
@@ -279,7 +279,7 @@ def judge(lease: Lease) -> int:
     try:
         return _judge_parts(lease)
     except (InterfaceError, OperationalError):
-        # The handoff of a lease alone may be the cause, so it waits for the end of the lease.
+        # A handoff that is judged alone may be the cause, so it waits for the end of the lease.
         if not lease.alone:
             _lost[lease.token] = lease
         raise

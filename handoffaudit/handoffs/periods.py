@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from django.db.models import F, Func, IntegerField
@@ -249,3 +249,93 @@ def _end_of_hour(moment: datetime) -> datetime:
 def format_utc(moment: datetime) -> str:
     """Return the time in the form of query parameters: `2026-02-15T09:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_DAY: Final = timedelta(days=1)
+
+_HALF_A_DAY: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodSplit:
+    """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them.
+
+    `future` are the hours after the current time on the current day, if that day is read whole.
+    """
+
+    first: date
+    after: date
+    added: tuple[tuple[datetime, datetime], ...] = ()
+    taken: tuple[tuple[datetime, datetime], ...] = ()
+    future: tuple[tuple[datetime, datetime], ...] = ()
+
+    @classmethod
+    def of_hours(cls, since: datetime, until: datetime) -> "PeriodSplit":
+        return cls(since.date(), since.date(), ((since, until),) if since < until else ())
+
+    @property
+    def since(self) -> date:
+        """Return the first day of which the split reads hours or the whole day."""
+        return min([self.first, *(since.date() for since, _ in (*self.added, *self.taken))])
+
+    def split_at(self, day: date) -> "tuple[PeriodSplit, PeriodSplit]":
+        """Return the part before the day, and the rest with any interval that contains the start of the day."""
+        begin = _midnight(day)
+        (old_added, added), (old_taken, taken) = (
+            [tuple(one for one in some if (one[1] <= begin) == is_old) for is_old in (True, False)]
+            for some in (self.added, self.taken)
+        )
+        return (
+            PeriodSplit(min(self.first, day), min(self.after, day), old_added, old_taken),
+            PeriodSplit(max(self.first, day), max(self.after, day), added, taken, self.future),
+        )
+
+    @property
+    def hours(self) -> timedelta:
+        return sum((until - since for since, until in (*self.added, *self.taken)), timedelta())
+
+
+def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
+    """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
+
+    A day at either end of the period is read whole if most of its hours belong to the period, and the current day
+    always, because its later hours have no or few counts. `now` is the current time.
+    """
+    since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
+    only_hours = PeriodSplit.of_hours(since, until)
+    by_days = _split_by_days(since, until, now)
+    return by_days if by_days.hours < only_hours.hours else only_hours
+
+
+def _split_by_days(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
+    added, taken, future = [], [], []
+    first, after = since.date(), until.date()
+    if since.hour > _HALF_A_DAY:
+        first += _DAY
+        added.append((since, _midnight(first)))
+    else:
+        taken.append((_midnight(first), since))
+    if until >= now:
+        after += _DAY
+        future.append((until, _midnight(after)))
+    elif until.hour > _HALF_A_DAY:
+        after += _DAY
+        taken.append((until, _midnight(after)))
+    else:
+        added.append((_midnight(after), until))
+    intervals = (tuple(one for one in some if one[0] < one[1]) for some in (added, taken, future))
+    return PeriodSplit(first, after, *intervals)
+
+
+def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:
+    wide_since, wide_until = widen_to_days(since, until)
+    return wide_since or since, wide_until or until
+
+
+def _ceiling(moment: datetime) -> datetime:
+    floor = hour_of(moment)
+    return floor if floor == moment else floor + HOUR
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

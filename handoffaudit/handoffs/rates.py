@@ -5,8 +5,8 @@ A sum reads the daily counts of the days in the period, and hourly counts at bot
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from datetime import datetime
+from functools import lru_cache, partial
 from math import sqrt
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -22,19 +22,16 @@ from handoffaudit.handoffs.compiled_queries import (
     TENANT,
     TEXT,
     TIME,
+    ClosedDays,
     CompiledQuery,
     Parameter,
     Statement,
+    merge_rows,
     sum_rows,
 )
-from handoffaudit.handoffs.counts import OUTCOMES, widen_to_days
+from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, State
-from handoffaudit.handoffs.periods import HOUR
-from handoffaudit.validation.times import hour_of
-
-_DAY: Final = timedelta(days=1)
-
-_HALF_A_DAY: Final = 12
+from handoffaudit.handoffs.periods import PeriodSplit, split_period
 
 # A share of fewer items than this means little.
 FEW: Final = 20
@@ -61,28 +58,6 @@ class Sums(NamedTuple):
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodSplit:
-    """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them.
-
-    `future` are the hours after the current time on the current day, if that day is read whole.
-    """
-
-    first: date
-    after: date
-    added: tuple[tuple[datetime, datetime], ...] = ()
-    taken: tuple[tuple[datetime, datetime], ...] = ()
-    future: tuple[tuple[datetime, datetime], ...] = ()
-
-    @classmethod
-    def of_hours(cls, since: datetime, until: datetime) -> "PeriodSplit":
-        return cls(since.date(), since.date(), ((since, until),) if since < until else ())
-
-    @property
-    def hours(self) -> timedelta:
-        return sum((until - since for since, until in (*self.added, *self.taken)), timedelta())
-
-
 def sum_outcomes(
     tenant: Tenant,
     since: datetime,
@@ -91,6 +66,7 @@ def sum_outcomes(
     codes: Sequence[str] = ("",),
     narrowed: Q | None = None,
     most: int | None = None,
+    closed: ClosedDays | None = None,
 ) -> dict[Names, Sums]:
     """Return the outcomes of the handoffs from `since` to before `until` by columns, largest total first.
 
@@ -98,18 +74,23 @@ def sum_outcomes(
 
     `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
     `handoff_type`. `codes` are the rule codes to count; the empty code counts the handoffs themselves. `narrowed` is a
-    further condition. `most` limits the number of groups.
+    further condition. `most` limits the number of groups. With `closed`, the kept sums of those days are used.
     """
-    split = split_period(since, until, timezone.now())
-    parts = list(_list_parts(tenant, split, columns, codes, narrowed or Q())) if codes else []
-    if not parts:
+    if not codes:
         return {}
-    tail = "" if most is None else f"ORDER BY {TOTAL} DESC LIMIT {most}"
-    rows = sum_rows(parts, columns, SUMS, tail)
-    place = len(columns)
+    list_parts = partial(_list_parts, tenant, columns=columns, codes=codes, narrowed=narrowed or Q())
+    split, kept = split_period(since, until, timezone.now()), None
+    if closed:
+        old, new = split.split_at(closed.end)
+        kept = closed.sum_rows(old.since, columns, SUMS, (old, tuple(codes), narrowed), lambda: list_parts(old))
+        split = split if kept is None else new
+    tail = "" if most is None or kept is not None else f"ORDER BY {TOTAL} DESC LIMIT {most}"
+    parts, place = list(list_parts(split)), len(columns)
+    rows = sum_rows(parts, columns, SUMS, tail) if parts else []
+    rows = merge_rows(kept, rows, place) if kept else rows
     found = [(-total, row[:place], Sums._make(row[place:])) for row in rows if (total := sum(row[place:])) > 0]
     found.sort(key=itemgetter(0, 1))
-    return {names: sums for _, names, sums in found}
+    return {names: sums for _, names, sums in found[:most]}
 
 
 def _list_parts(
@@ -163,52 +144,6 @@ def _name_codes(number: int) -> list[Parameter]:
 _OUTCOMES: Final = {
     name: "state IN ({})".format(", ".join(f"'{state.value}'" for state in states)) for name, states in OUTCOMES.items()
 }
-
-
-def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
-    """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
-
-    A day at either end of the period is read whole if most of its hours belong to the period, and the current day
-    always, because its later hours have no or few counts. `now` is the current time.
-    """
-    since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
-    only_hours = PeriodSplit.of_hours(since, until)
-    by_days = _split_by_days(since, until, now)
-    return by_days if by_days.hours < only_hours.hours else only_hours
-
-
-def _split_by_days(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
-    added, taken, future = [], [], []
-    first, after = since.date(), until.date()
-    if since.hour > _HALF_A_DAY:
-        first += _DAY
-        added.append((since, _midnight(first)))
-    else:
-        taken.append((_midnight(first), since))
-    if until >= now:
-        after += _DAY
-        future.append((until, _midnight(after)))
-    elif until.hour > _HALF_A_DAY:
-        after += _DAY
-        taken.append((until, _midnight(after)))
-    else:
-        added.append((_midnight(after), until))
-    intervals = (tuple(one for one in some if one[0] < one[1]) for some in (added, taken, future))
-    return PeriodSplit(first, after, *intervals)
-
-
-def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:
-    wide_since, wide_until = widen_to_days(since, until)
-    return wide_since or since, wide_until or until
-
-
-def _ceiling(moment: datetime) -> datetime:
-    floor = hour_of(moment)
-    return floor if floor == moment else floor + HOUR
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 # Pages, reports and the API reference show these definitions.

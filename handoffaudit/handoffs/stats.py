@@ -16,6 +16,7 @@ from handoffaudit.handoffs import db
 from handoffaudit.handoffs.compiled_queries import (
     TENANT,
     TIME,
+    ClosedDays,
     CompiledQuery,
     Parameter,
     convert_time,
@@ -108,25 +109,18 @@ def _over_time(step: timedelta, begin: datetime) -> CompiledQuery:
 
 
 def count_top_codes(
-    tenant: Tenant, since: datetime = BEGINNING, until: datetime = END, limit: int = 8
+    tenant: Tenant,
+    since: datetime = BEGINNING,
+    until: datetime = END,
+    limit: int = 8,
+    closed: ClosedDays | None = None,
 ) -> list[tuple[str, int]]:
     """Return the rule codes with the most handoffs, each with its number of handoffs."""
+    closed = closed or ClosedDays(tenant.pk, timezone.now())
     first, end = widen_to_days(hour_of(since), until)
-    return [(code, number) for code, number in _top_codes(limit).rows(tenant=tenant.pk, since=first, until=end)]
-
-
-@lru_cache(maxsize=16)
-def _top_codes(limit: int) -> CompiledQuery:
-    return CompiledQuery(
-        lambda: (
-            _HOURS.filter(hour__gte=_SINCE, hour__lt=_UNTIL)
-            .exclude(code="")
-            .values_list("code")
-            .annotate(sum=Sum("number"))
-            .filter(sum__gt=0)
-            .order_by("-sum", "code")[:limit]
-        )
-    )
+    numbers = closed.sum_hours(_CODES, first or since, end or until, ("code",))
+    found = sorted((-number, code) for code, number in numbers if number > 0)
+    return [(code, -number) for number, code in found[:limit]]
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
@@ -186,6 +180,10 @@ _THE_TENANT: Final = Tenant.objects.filter(pk=TENANT)
 _HOURS: Final = HourlyTotal.objects.filter(tenant=TENANT)
 
 _SINCE, _UNTIL = Parameter("since", TIME), Parameter("until", TIME)
+
+_CODES: Final = CompiledQuery(
+    lambda: _HOURS.filter(hour__gte=_SINCE, hour__lt=_UNTIL).exclude(code="").order_by().values_list("code", "number")
+)
 
 _WAITING: Final = CompiledQuery(_build_waiting)
 

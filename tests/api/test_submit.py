@@ -117,7 +117,7 @@ def test_what_is_mended_has_the_id_of_what_could_not_be_read(api: httpx.Client, 
         assert api.get(f"/handoffs/{one}").json()["superseded_by"]["id"] == taken.json()["id"]
     assert Handoff.objects.filter(state=State.REJECTED).count() == 0
     reasons = [one["reason"] for one in api.get(f"/handoffs/{first['id']}/events").json()["items"]]
-    assert "it can't be read: mine is the id of what was sent after it" in reasons
+    assert "it can't be read, and a later document has the id mine now" in reasons
     # What could be read keeps its id.
     problem(api.post("/handoffs", json=broken), 409)
     assert_counts_are_right()
@@ -305,7 +305,7 @@ def test_a_broken_array_is_told_by_line_and_column_and_what_stands_there(api: ht
 def test_a_list_sent_as_one_handoff_is_told_where_batches_go(api: httpx.Client) -> None:
     (issue,) = problem(api.post("/handoffs", json=[payload(), payload()]), 422)["issues"]
     assert issue["code"] == "structure.wrong_type"
-    assert issue["hint"].endswith("A list of several goes to POST /api/v1/handoffs/batch.")
+    assert issue["hint"].endswith("Send a list of handoffs to POST /api/v1/handoffs/batch.")
 
 
 def test_a_batch_has_limits_of_its_own(api: httpx.Client, settings) -> None:

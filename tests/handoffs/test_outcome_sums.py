@@ -4,10 +4,12 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts
+from handoffaudit.handoffs import counts, stats
+from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.rates import Sums, sum_outcomes
@@ -104,3 +106,65 @@ def test_what_moved_on_is_not_counted_twice(tenant: Tenant):
     counts.apply(counts.count_transition(place, ["chain.circular"], "", State.HELD))
     counts.apply(counts.count_transition(place, ["chain.circular"], State.HELD, State.APPROVED))
     assert sum_outcomes(tenant, BEGIN, BEGIN + 24 * HOUR, "source_agent_id") == {("a",): Sums(decided=1)}
+
+
+PERIODS = [
+    (BEGIN, BEGIN + 96 * HOUR),
+    (BEGIN + 13 * HOUR, BEGIN + 61 * HOUR),
+    (BEGIN + 11 * HOUR, BEGIN + 83 * HOUR),
+    (BEGIN + 5 * HOUR, datetime(2100, 1, 1, 4, 20, tzinfo=UTC)),
+]
+
+
+@pytest.mark.parametrize(("since", "until"), PERIODS)
+@pytest.mark.parametrize("columns", [["source_agent_id"], ["source_agent_id", "target_agent_id"]])
+def test_kept_sums_of_closed_days_equal_the_counts(
+    tenant: Tenant,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
+    since: datetime,
+    until: datetime,
+    columns: list[str],
+):
+    """Read each sum twice: once from the database, and once as the process kept it."""
+    monkeypatch.setattr(ClosedDays, "_state", (tenant.slug, since, until))
+    wanted = sum_outcomes(tenant, since, until, *columns)
+    for day in (3, 4, 6, 12):
+        closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=day, hours=7))
+        assert sum_outcomes(tenant, since, until, *columns, closed=closed) == wanted
+        assert sum_outcomes(tenant, since, until, *columns, closed=closed) == wanted
+
+
+def test_a_later_decision_changes_a_kept_sum(tenant: Tenant, counted: Counted):
+    """With SQLite, no sums are kept."""
+    since, until, now = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR, BEGIN + timedelta(days=12)
+
+    def read() -> tuple[dict[tuple[str, ...], Sums], list[tuple[str, int]]]:
+        closed = ClosedDays(tenant.pk, now)
+        codes = stats.count_top_codes(tenant, since, until, closed=closed)
+        return sum_outcomes(tenant, since, until, "source_agent_id", closed=closed), codes
+
+    before, again = read(), read()
+    assert before == again
+    place = next(one[0] for one in counted if one[1] == State.HELD and since <= one[0].hour < until)
+    counts.apply(counts.count_transition(place, ["new"], "", State.APPROVED))
+    after = read()
+    assert after[1] != before[1]
+    assert sum(sums.total for sums in after[0].values()) == 1 + sum(sums.total for sums in before[0].values())
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
+def test_only_changed_totals_are_read_again(tenant: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
+    since, until, now = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR, BEGIN + timedelta(days=12)
+    read = lambda: sum_outcomes(tenant, since, until, "handoff_type", closed=ClosedDays(tenant.pk, now))  # noqa: E731
+    found = read()
+    monkeypatch.setattr("handoffaudit.handoffs.compiled_queries.sum_rows", lambda *_: pytest.fail("read again"))
+    assert read() == found
+
+
+def test_sums_with_too_many_rows_are_not_kept(tenant: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ClosedDays, "_state", ("many", tenant.pk))
+    monkeypatch.setattr("handoffaudit.handoffs.compiled_queries._MOST_ROWS", 1)
+    closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=11))
+    wanted = sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id")
+    assert sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id", closed=closed) == wanted

@@ -125,7 +125,7 @@ _NONE: Final = '<td class="agents-cell agents-cell--none"><span aria-hidden="tru
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A header of the matrix; `short` is for narrow columns, and `href` is empty for the other agents."""
+    """A header of the matrix; `short` is for narrow columns, and `href` is empty for the header of all other agents."""
 
     name: str
     short: str
@@ -300,7 +300,7 @@ def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _summary(who: TenantMembership, found: Agents) -> dict[str, Any]:
-    # Each route counts for its source.
+    # An agent's results are those of the handoffs that it sent, so the sums count each handoff once.
     return {
         "judged": OutcomeCounts.of(agent.judged for agent in found.agents),
         "caused": sum(agent.stats.caused for agent in found.agents),

@@ -100,9 +100,9 @@ def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveF
 
 
 def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
-    """Return the address that reports newer handoffs.
+    """Return the address that reports changed rows.
 
-    Only the first page in the order newest first counts new handoffs.
+    On the first page of a list that shows the newest handoffs first, the address also reports new handoffs.
     """
     newest = shown[0].pk if shown else first_id_at(timezone.now())
     after = "" if cursor or filters.sort != NEWEST else f"after={newest}"

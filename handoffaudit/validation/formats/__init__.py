@@ -76,9 +76,9 @@ def read(
 ) -> Reading:
     """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
-    A document with a declared format is read in this format, whatever its shape; the structure layer then reports how
-    the document differs from the format. `parsed_from` are the bytes of the document: a check of the
-    nesting depth is faster with the bytes than with the document.
+    An object with a declared format is read in this format, whatever its fields; the structure layer then reports how
+    the object differs from the format. `parsed_from` are the bytes of the document: a check of the nesting depth is
+    faster with the bytes than with the document.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))

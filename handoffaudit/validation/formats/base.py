@@ -104,8 +104,8 @@ class RepairRules:
     An LLM never changes the `protected` fields, because a change would bypass a check: the LLM could invent an approval
     or a reason, remove a loop from the chain, or adjust a hash. Checks also depend on the fields
     `protected_unless_faulty`, or only the sender knows their values: an LLM may change such a field only if its format
-    is wrong. `compression` must keep evidence, context, references and the sender's schema, because other fields are
-    checked against them.
+    is wrong. Other fields are checked against evidence, context, references and the sender's schema, so `compression`
+    must keep them. Only `universal` drops parts of its context (prompt and success criteria) and shortens its summary.
     """
 
     protected: tuple[Location, ...]
@@ -224,7 +224,7 @@ def reason(value: object, envelope: Envelope) -> str:
 
 
 def envelope_fields(envelope: Envelope) -> dict[str, Any]:
-    """Return the fields of the record that only the envelope has."""
+    """Return the fields of the record that come from the envelope."""
     return {
         "parent_handoff_id": clean_or_empty(envelope.parent_handoff_id) if envelope.parent_handoff_id else "",
         "retry_of": clean_or_empty(envelope.retry_of) if envelope.retry_of else "",
@@ -311,9 +311,9 @@ class NativeHandoff:
 class Framework:
     """An agent framework, and how to read its records.
 
-    `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like a record of the
-    framework that is not a handoff. Neither function raises for any JSON object. `name` completes "The document
-    resembles …", and `wanted` says which records are handoffs.
+    `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like another
+    record of the framework, and may also return True for a handoff. Neither function raises for any JSON object. `name`
+    completes "The document resembles …", and `wanted` says which records are handoffs.
     """
 
     name: str

@@ -102,7 +102,7 @@ def check(record: Record) -> Iterable[Issue]:
 def _no_handoff(document: Document) -> Issue:
     near = find_resembling(document)
     what = f"The document resembles {near.name}, but" if near else "The document"
-    wanted = near.wanted if near else f"{'; '.join(framework.wanted for framework in FRAMEWORKS)}"
+    wanted = near.wanted if near else f"one of these: {'; '.join(framework.wanted for framework in FRAMEWORKS)}"
     return make(MISSING_FIELD, message=f"{what} is not a handoff of a known framework.", hint=f"Send {wanted}.")
 
 

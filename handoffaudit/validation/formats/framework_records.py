@@ -1,7 +1,7 @@
 """Records that agent frameworks write: A2A, AutoGen, CrewAI, Google ADK, LangGraph and LlamaIndex.
 
-Each framework has a function that finds the handoff in a record, and a function that recognises records that are not
-handoffs. OpenAI Agents and OpenTelemetry have separate modules, `openai_agents` and `telemetry`.
+Each framework has a function that finds the handoff in a record, and a function that recognises the framework's other
+records. OpenAI Agents and OpenTelemetry have separate modules, `openai_agents` and `telemetry`.
 """
 
 from typing import Any, Final
@@ -145,7 +145,7 @@ def _resembles_crewai(document: Document) -> bool:
 
 CREWAI: Final = Framework(
     name="an event of CrewAI",
-    wanted=f"{_CREWAI_STARTED} of delegate_work_to_coworker or ask_question_to_coworker",
+    wanted=f"the event {_CREWAI_STARTED} of the tool delegate_work_to_coworker or ask_question_to_coworker",
     find=_find_crewai,
     resembles=_resembles_crewai,
 )
@@ -255,7 +255,7 @@ def _resembles_langgraph(document: Document) -> bool:
 
 LANGGRAPH: Final = Framework(
     name="a callback event of LangGraph",
-    wanted='on_tool_start with metadata.__handoff_destination, or on_chain_end whose output has "goto"',
+    wanted='the event on_tool_start with metadata.__handoff_destination, or on_chain_end whose output has "goto"',
     find=_find_langgraph,
     resembles=_resembles_langgraph,
 )
@@ -318,7 +318,7 @@ def _resembles_llama_index(document: Document) -> bool:
 
 LLAMA_INDEX: Final = Framework(
     name="an event of LlamaIndex",
-    wanted='AgentOutput, ToolCall or ToolCallResult with one call of the tool "handoff"',
+    wanted='an event AgentOutput, ToolCall or ToolCallResult with one call of the tool "handoff"',
     find=_find_llama_index,
     resembles=_resembles_llama_index,
 )

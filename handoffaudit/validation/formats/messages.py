@@ -33,7 +33,7 @@ EMPTY: Final = Code(
     "structure.empty",
     Severity.ERROR,
     "Empty value",
-    what="A text or list that must not be empty is empty.",
+    what="A text or list that must not be empty is empty, or a name contains only blanks.",
     why="An empty name or chain carries no more information than a missing one, so nobody can trace the handoff.",
     hint="Fill in the value.",
 )
@@ -95,7 +95,7 @@ _LONGEST_FORM = 100
 
 _MOST_MISSPELT = 50
 
-_SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
+_SEVERAL = " Send a list of handoffs to POST /api/v1/handoffs/batch."
 
 _A_TIME = "an RFC 3339 date and time"
 

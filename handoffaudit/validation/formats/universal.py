@@ -46,8 +46,7 @@ GENERATED_TRACE_ID: Final = Code(
     Severity.WARNING,
     "Trace id generated",
     what="A legacy handoff has no trace id, so the server took the trace id of the submission, or made a new trace id.",
-    why="A generated trace id belongs to this handoff alone, so loops, repeats and origins along "
-    "the trace cannot be found.",
+    why="A new trace id belongs to this handoff alone, so loops, repeats and origins along the trace cannot be found.",
     hint="Send a trace_id, and use the same one for all handoffs of a piece of work.",
 )
 

@@ -66,11 +66,11 @@ class History(msgspec.Struct, frozen=True):
     `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is
     known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
 
-    `returns` counts the handoffs that returned the work, among this handoff and its ancestors with the same source and
-    target: their target had the work before. `returns` is 0 if the sender declares a chain.
+    `returns` counts the returns: handoffs whose target had the work before. Only this handoff and its ancestors with
+    the same source and target are counted. `returns` is 0 if the sender declares a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
-    `repeats_received` is the same number for the latest earlier handoff to this source. `unknown` holds the handoffs
+    `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs
     that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
@@ -84,11 +84,11 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct):
-    """The results of the layers besides issues, for the verdict and for the layers that run later.
+    """The results of the layers, for the verdict and for the layers that run later.
 
-    `notes` holds, by layer, what a layer that ran did not check, and why an objective is met. `models` and `prompts`
-    hold, by layer, the LLM that was asked and the prompt. `unverified` is True if the LLM could not be asked, or gave
-    no usable answer. `issues` holds the issues found so far.
+    `notes` maps the name of a layer to a text: the values that the layer did not check, or why an objective is met.
+    `models` and `prompts` map the name of a layer to the LLM that was asked, and to the prompt. `unverified` is True if
+    the LLM could not be asked, or gave no usable answer. `issues` holds the issues found so far.
     """
 
     token_counts: TokenCounts | None = None
@@ -156,7 +156,7 @@ class AskedLater(Exception):
 
 
 class Layer(Protocol):
-    """A module of this package with a `name`.
+    """One step of validation: a module of this package, or an object with the same names.
 
     `check` never raises because of the content of a handoff. `check` raises `CouldNotRunError` if an external
     dependency fails.

@@ -28,8 +28,8 @@ CIRCULAR: Final = Code(
     "chain.circular",
     Severity.ERROR,
     "Circular chain",
-    what="The target has had this work before, and the handoff gives no reason for returning to it, or its type "
-    "accepts none.",
+    what="The target has had this work before. The handoff gives no reason for the return, or its type accepts no "
+    "reason.",
     why="Work that returns to an earlier agent tends to circulate, and each round costs money.",
     hint="Give the reason in handoff_reason, so that a person can decide, or name another target.",
 )
@@ -47,7 +47,7 @@ NEEDS_APPROVAL: Final = Code(
     "chain.needs_approval",
     Severity.WARNING,
     "Long chain needs approval",
-    what="The chain is longer than its type allows without approval. A person decides.",
+    what="The chain is longer than the type of the handoff allows without approval. A person decides.",
     why="Each agent adds its own mistakes. In a long chain, a person should check the work before others build on it.",
     hint="A reviewer approves or declines the handoff. If a person has already approved it, send user_approved: true.",
     holds=True,
@@ -56,7 +56,7 @@ OVER_RECOMMENDED: Final = Code(
     "chain.over_recommended",
     Severity.WARNING,
     "Chain over the recommended length",
-    what="The chain is longer than recommended for its type.",
+    what="The chain is longer than recommended for the type of the handoff.",
     why="Long chains cost time and tokens, and later agents lose sight of the original task.",
     hint="Finish this piece of work and start a new one, or hand over through fewer agents.",
 )
@@ -100,8 +100,8 @@ UNKNOWN_RETRY: Final = Code(
     "Unknown retried handoff",
     what="retry_of does not name a known handoff. This handoff counts as a first attempt and does "
     "not replace another one.",
-    why="The attempt that should be replaced still waits for a person, and the retries are counted from the start.",
-    hint="Send the handoff_id that the server returned for the previous attempt, which is still waiting.",
+    why="The attempt that should be replaced may still wait for a person, and the retries are counted from the start.",
+    hint="Send the handoff_id that the server returned for the previous attempt.",
 )
 UNKNOWN_PARENT: Final = Code(
     "chain.unknown_parent",
@@ -146,7 +146,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the declared and the derived chain. If none is declared, the derived chain has at least the source."""
+    """Return the declared and the derived chain, which has at least the source if the chain's field is missing."""
     record, derived = subject.record, subject.history.derived
     if not derives_chain(record):
         return record.call_chain, derived
@@ -177,7 +177,7 @@ def _chain_issues(subject: Subject) -> Iterable[Issue]:
     to_itself = source == target
     loop = _loop_issues(subject) if declared and not to_itself else ()
     stuck = tuple(_repeats(subject, declares_chain=bool(declared)))
-    # Each agent of a derived chain counts once, because the work may return to an agent.
+    # Without a declared chain, each agent counts once, because the work may return to an agent.
     counted = [at for at, agent in enumerate(shown_chain) if declared or agent not in shown_chain[:at]]
     long = len(counted) > policy.approval_length and not record.user_approved
     subject.findings.chain = ChainFacts(
@@ -301,7 +301,7 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], length: int, *, lon
 def _approval_hint(subject: Subject) -> str | None:
     near = instead_of(subject.record, "user_approved")
     return (
-        f'Did you mean "user_approved" by "{clean(near)}"? If not, a reviewer approves or declines it.'
+        f'Did you mean "user_approved" by "{clean(near)}"? If not, a reviewer approves or declines the handoff.'
         if near
         else None
     )

@@ -51,7 +51,7 @@ TRACE_ID_NOT_V4: Final = Code(
     Severity.WARNING,
     "Trace id is not a UUID of version 4",
     what="The trace id is a UUID, but not of version 4.",
-    why="Other versions are built from a time or a machine, so two agents may generate the same id.",
+    why="Most other versions are built from a time, a machine or a name, so two agents may generate the same id.",
     hint="Generate trace ids as UUIDs of version 4.",
 )
 CLOCK_SKEW: Final = Code(
@@ -59,15 +59,16 @@ CLOCK_SKEW: Final = Code(
     Severity.WARNING,
     "Sender's clock is ahead",
     what="The sender's time is more than 5 minutes ahead of the server's.",
-    why="The order of handoffs and the expiry times of this sender are wrong by the same amount.",
+    why="All times of this sender are wrong by the same amount, so its handoffs are out of order and expire too late.",
     hint="Synchronise the sender's clock (NTP), and write times in UTC.",
 )
 ASSUMED_DATA: Final = Code(
     "consistency.assumed_data",
     Severity.WARNING,
     "Assumed data",
-    what="The agent says that data it hands over is assumed, simulated or made up, and the task did not ask for that.",
-    why="Later agents use the data as if it were real, and the answer rests on it.",
+    what="The agent says that data it hands over is assumed, simulated or made up. The context with the task and the "
+    "earlier handoffs does not mention assumed data.",
+    why="Later agents use the data as if it were real, and base their answers on it.",
     hint="Get the real data, or list the field under assumptions and tell the reader of the answer.",
 )
 PAYLOAD_HASH_MISMATCH: Final = Code(
@@ -84,7 +85,7 @@ SIZE_MISMATCH: Final = Code(
     Severity.WARNING,
     "Payload size does not match",
     what="payload_size_bytes differs from the size of the payload's compact JSON.",
-    why="Part of the payload was cut off or added on the way.",
+    why="Part of the payload was cut off or added on the way, or the sender counted wrongly.",
     hint="Count the bytes of the payload's compact JSON in UTF-8.",
     layer="consistency",
 )
@@ -315,7 +316,7 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
 
 
 def _assumed_data(subject: Subject) -> Iterable[Issue]:
-    """Yield a finding if the data is assumed, and neither the task nor an earlier handoff in the context says so.
+    """Yield a finding if the agent says that its data is assumed, and the context does not mention assumed data.
 
     Handoffs from people and tools are not checked, because they bring facts. Orders are not checked, because they may
     tell the receiver what to assume.

@@ -29,7 +29,7 @@ REMARK: Final = Code(
     "critique.remark",
     Severity.WARNING,
     "Critique remark",
-    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for it.",
+    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for the weakness.",
     why="The weakness is easier to fix before others build on it.",
     hint="Fix the weakness if the remark is right.",
 )
@@ -47,7 +47,8 @@ SKIPPED_BUDGET: Final = Code(
     "Critique over budget",
     what="A critique was due, but would have cost more than its limit, or the tenant's daily budget is spent.",
     why="The output got no second opinion, so its weaknesses may be undetected.",
-    hint="The sender need not do anything. An administrator may raise the limit in the strictness table.",
+    hint="The sender need not do anything. An administrator may raise the limit of the type in the strictness "
+    "table. An operator may raise the daily budget.",
 )
 CODES: Final = (LOW_SCORE, REMARK, CALL_FAILED, SKIPPED_BUDGET)
 
@@ -80,7 +81,7 @@ def triggered_by(subject: Subject) -> str:
 
 
 def _stating(record: Record) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects that can state the amount: context, data and, for `universal`, `working` in the data."""
+    """Yield the objects that can have `notional_usd`: context, data and, for `universal`, `working` in the data."""
     yield record.context
     yield record.data
     working = record.data.get("working")
@@ -89,7 +90,7 @@ def _stating(record: Record) -> Iterator[Mapping[str, Any]]:
 
 
 def _amount(place: Mapping[str, Any]) -> float | None:
-    """Return the amount at the top of an object, written as a number or as a text; None if there is no amount."""
+    """Return `notional_usd` of an object, written as a number or as a text; None if there is no amount."""
     given = place.get(_NOTIONAL)
     if isinstance(given, str) and _WRITTEN_AMOUNT.fullmatch(text := given[:100].strip()):
         plain = text.replace(",", "")

@@ -256,7 +256,7 @@ def _report_threshold(found: Extraction, limit: float, citing: _Citing) -> Itera
     if not found.total or found.uncited / found.total <= limit:
         return
     ratio = found.uncited / found.total
-    # The product can be inexact: 0.29 * 100 is below 29. So the numbers around the difference are compared as shares.
+    # `limit * total` can be inexact: 0.29 * 100 is below 29. So the next lower and higher numbers are tried, too.
     about = found.uncited - int(limit * found.total)
     more = next(one for one in range(max(about - 1, 1), about + 2) if (found.uncited - one) / found.total <= limit)
     kinds = {claim.claim_type for claim in found.claims}
@@ -288,7 +288,7 @@ def _report_unchecked(found: Extraction, limit: float) -> Issue:
         message=f"{_describe_unread_fields(found)} not read, "
         "because there is too much data at the claim fields of the type. "
         "Claims that were not read count as claims that name no source.",
-        hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer *.",
+        hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer `*`.",
         expected=limit,
         uncited=found.uncited,
         claims=found.total,
@@ -299,7 +299,7 @@ def _report_unchecked(found: Extraction, limit: float) -> Issue:
 def _report_unknown_sources(found: Extraction, known: dict[str, Any], root: Location) -> Iterator[Issue]:
     cited = {(path, one) for path, ids in found.citations.sources.items() for one in ids if one not in known}
     listed = _list_names(known)
-    supplied = "; none was supplied" if not known else f"; supplied: {listed}" if listed else ""
+    supplied = "; no source was supplied" if not known else f"; supplied: {listed}" if listed else ""
     for number, (path, source) in enumerate(sorted(cited)[: MAX_ISSUES + 1]):
         near = closest(source, islice(known, _MOST_COMPARED)) if number < _MOST_HINTS else None
         suggestion = quote_text(near) if near else ""

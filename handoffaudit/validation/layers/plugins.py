@@ -19,7 +19,8 @@ __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
 
 GROUP = "handoffaudit.layers"
 _HINT = "Ask the person who added the layer."
-# The names of the engine's layers, and of the layers that only the library's pipeline or an LLM produces.
+# The names of the engine's layers, of the layers that only the library's pipeline has, and of the layers that ask an
+# LLM.
 _RESERVED = frozenset(layer.name for layer in LAYERS) | {"schema", "business_rule", "semantic", "critique"}
 _LONGEST_NAME = 40
 _LONGEST_CODE = 120
@@ -72,8 +73,8 @@ class UsersLayer:
 def wrap(validator: object) -> Layer:
     """Return a validator as a layer.
 
-    Raises PluginError if the object is not a validator, or if its name is no text of 1 to 40 characters or the name of
-    a shipped layer.
+    Raises PluginError if the object is not a validator, if its name is not a text of 1 to 40 characters, and if a
+    shipped layer has the same name.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
         message = f"{type(validator).__name__} must have layer_name and validate(parsed_output, envelope, result)."
@@ -102,7 +103,7 @@ def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
     for point in sorted(points, key=lambda one: (one.name, one.value)):
         layer = wrap(_load_layer(point))
         if layer.name in layers:
-            raise PluginError(f"Two installed packages offer a layer named {show(layer.name)}; keep one of them.")
+            raise PluginError(f"Two entry points offer a layer named {show(layer.name)}; keep one of them.")
         layers[layer.name] = layer
     return tuple(layers.values())
 

@@ -30,7 +30,8 @@ UNSUPPORTED_CLAIM: Final = Code(
     "semantic.unsupported_claim",
     Severity.ERROR,
     "Unsupported claim",
-    what="The LLM finds no support for a claim in the context or the evidence.",
+    what="The LLM finds no support for a claim in the context or the evidence, or calls the data invalid without a "
+    "reason.",
     why="Claims that go beyond their source are the most common mistake of agents, and hard to notice.",
     hint="Remove the claim, or supply its source.",
 )
@@ -103,7 +104,7 @@ def _explain_not_applicable(subject: Subject) -> str | None:
     if found.applicable:
         return None
     if found.tool not in delegation.DELEGATION_TOOLS:
-        return f"not applicable: {found.tool or 'it'} is not a delegation tool"
+        return f"not applicable: {found.tool or 'a call without a tool name'} is not a delegation tool"
     return f"not applicable: there is no {'result' if found.prompt else 'prompt'}"
 
 
@@ -161,7 +162,7 @@ def _role(characters: int, careful_above: int) -> Role:
 
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
-    """Yield the finding that the LLM check was not made, and if the type fails closed, the finding that holds.
+    """Yield the finding about the missing LLM check, and if the type fails closed, the finding that holds the handoff.
 
     A missing key is not a finding of a handoff, because it concerns all handoffs: the pages say once that no key is
     set. A handoff that is held for the check still needs the finding that holds it.
@@ -228,7 +229,7 @@ def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
             f"{layer_questions.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
         )
         return
-    doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
+    doubtful = f"with too little confidence ({found.confidence:.4g}; the minimum is {least:.4g})"
     says = f"is met {doubtful}" if found.met else "is not met"
     yield make(
         OBJECTIVE_NOT_MET,

@@ -1,4 +1,4 @@
-"""The critique: a second LLM's opinion of an output, requested only if the stakes justify the cost."""
+"""The critique: a second LLM's opinion of an output, requested only if a trigger of the settings applies."""
 
 import inspect
 import time
@@ -130,7 +130,7 @@ class CritiqueValidator:
         message = f"The critique was skipped: it would cost about {cost:.4f} USD, over its limit of {limit:g} USD."
         hint = "Raise max_cost_usd, or choose a cheaper critique_model."
         issue = _issue("skipped_budget", message, hint, expected=limit, actual=round(cost, 6))
-        return Critique([issue], why="over the limit of its cost")
+        return Critique([issue], why="the critique would cost more than max_cost_usd")
 
     def _build_result(self, answer: dict[str, Any], reason: str, cost: float, latency_ms: float) -> Critique:
         accepted = answer["overall_score"] >= self._config.acceptance_threshold

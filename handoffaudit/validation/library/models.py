@@ -1,6 +1,6 @@
 """The library's public models: settings, inputs, and the result with its issues, claims and critique.
 
-`result_schema` writes the results as JSON Schemas, for readers in other languages.
+`result_schema` returns the JSON Schemas of the results, for readers in other languages.
 """
 
 from datetime import UTC, datetime
@@ -37,8 +37,8 @@ def utc_now() -> datetime:
 class EvidenceItem(BaseModel):
     """A piece of evidence that the LLM was given.
 
-    `source` is the name that claims cite; `content` is any JSON value. `relevance` lies from 0.0 to 1.0 (not checked):
-    a critique receives the most relevant evidence first. `retrieved_at` defaults to now, in UTC.
+    `source` is the name that claims cite; `content` is any JSON value. `relevance` is between 0.0 and 1.0 (not
+    checked): a critique receives the most relevant evidence first. `retrieved_at` defaults to now, in UTC.
     """
 
     source: str
@@ -106,8 +106,9 @@ class RemediationAction(StrEnum):
 class RemediationPolicy(BaseModel):
     """The limits of remediation for one output type; `*` stands for all types without a policy of their own.
 
-    `max_retries` (0 or more) says how often the sender is asked to try again with the same sources, `max_re_retrievals`
-    how often to retrieve other sources; with `auto_escalate_on_critical`, a critical finding is escalated at once.
+    `max_retries` (0 or more) says how often the sender is asked to try again with the same sources, and
+    `max_re_retrievals` how often to retrieve other sources. With `auto_escalate_on_critical`, a critical finding is
+    escalated at once.
     Findings below `min_severity_to_remediate` do not require a new try. A negative number raises
     `pydantic.ValidationError`.
     """
@@ -224,8 +225,9 @@ class ClaimAnnotation(BaseModel):
 class CritiqueResult(BaseModel):
     """The opinion of a second LLM on the output.
 
-    `overall_score` lies from 0.0 to 1.0. `triggered_by` is the reason of `CritiqueValidator.should_trigger`. `cost_usd`
-    is the cost that the callable returned, or else the estimate made before the call; `latency_ms` is in milliseconds.
+    `overall_score` is between 0.0 and 1.0. `triggered_by` is the reason of `CritiqueValidator.should_trigger`.
+    `cost_usd` is the cost that the callable returned, or else the estimate made before the call; `latency_ms` is in
+    milliseconds.
     """
 
     model_config = ConfigDict(protected_namespaces=())
@@ -261,9 +263,9 @@ class ValidationResult(BaseModel):
     are false if the layer was skipped or could not run; `layers` distinguishes these cases. `critique_passed` is None
     if no critique was made. `overall_passed` is true if no issue is an error or critical.
 
-    `quality_score` lies from 0.0 to 1.0: 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning, and 0.0
-    with any error of the schema layer. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex digits of the
-    SHA-256 of the output's canonical JSON.
+    `quality_score` is between 0.0 and 1.0: 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning, and
+    0.0 with any error of the schema layer. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex digits of
+    the SHA-256 of the output's canonical JSON.
     """
 
     validation_id: str = Field(default_factory=new_id)
@@ -342,7 +344,7 @@ class CritiqueTriggerConfig(BaseModel):
 
     An amount of at least `notional_usd_threshold` (USD) triggers a critique, and so does a quality score below
     `confidence_floor` (0.0 to 1.0). Outputs of `always_critique_types` need no other trigger. A call is skipped if its
-    estimated cost is above `max_cost_usd` (USD), and if `enabled` is false, nothing is asked. A critique with a score
+    estimated cost is above `max_cost_usd` (USD). If `enabled` is false, the LLM is never asked. A critique with a score
     below `acceptance_threshold` (0.0 to 1.0) is an error. The ranges are not checked.
     """
 

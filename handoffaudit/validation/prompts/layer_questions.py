@@ -136,7 +136,7 @@ FAILED: Final = "FAILED"
 class Objective:
     """The LLM's judgement whether the objective is met.
 
-    `confidence` lies from 0.0 to 1.0.
+    `confidence` is between 0.0 and 1.0.
     """
 
     met: bool
@@ -203,7 +203,7 @@ class Remark:
 class Opinion:
     """The second LLM's opinion.
 
-    `score` lies from 0.0 to 1.0.
+    `score` is between 0.0 and 1.0.
     """
 
     score: float

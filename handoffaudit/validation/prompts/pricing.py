@@ -104,7 +104,7 @@ def _price(part: str, given: Any) -> Price:
         raise ValueError(f'the price of "{part}" must have "input" and "output", and may have "cached"')
     for value in given.values():
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-            raise ValueError(f'the price of "{part}" has {value!r}: each must be USD for a million tokens, 0 or more')
+            raise ValueError(f'the price of "{part}" has {value!r}: give USD per million tokens, 0 or more')
     return Price(
         float(given["input"]), float(given["output"]), float(given["cached"] if "cached" in given else given["input"])
     )

@@ -70,7 +70,7 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """Return a hash that is equal for two questions with the same text.
+        """Return a hash that is equal for two questions with the same instructions, content, schema and `max_tokens`.
 
         The hash does not include the name and the version of the prompt, so that a new version with the same words
         causes no new questions.
@@ -85,8 +85,8 @@ class Question:
 class Answer:
     """The answer to a question.
 
-    `value` is the result of the question's reader for `text`. `cost_usd` is the cost of the call; a cached answer has
-    the cost of the original call, and no cost now. `latency_ms` is in milliseconds.
+    `value` is the result of the question's reader for `text`. `cost_usd` is the cost of the call. For a cached
+    answer, `cost_usd` is the cost of the first call, which is not charged again. `latency_ms` is in milliseconds.
     """
 
     value: Any

@@ -32,8 +32,9 @@ _MOST_ROUNDS = 5
 class RepairStatus(StrEnum):
     """The status of a repair.
 
-    `not_needed` means that the document has no errors, and `not_possible` that no rule can fix the document, for
-    example because the document cannot be read, or because only the agent can write the required file.
+    `not_needed` means that the document has no errors. `not_possible` means that no rule can fix the document, for
+    example because the document cannot be read, or because only the agent can write the required file. `escalated`
+    means that no candidate can be offered, so a person must decide.
     """
 
     NOT_NEEDED = "not_needed"
@@ -68,7 +69,7 @@ class Repair:
     """The result of a repair.
 
     `repaired` is the attempt to offer: the first attempt without errors whose quality score is not lower than before.
-    If there is no such attempt, `why` says what to do.
+    If there is no such attempt, `why` gives the reason.
     """
 
     status: RepairStatus
@@ -241,7 +242,8 @@ def _try_each(document: Document, verdict: Verdict, work: Work, tries: Sequence[
         attempts.append(Attempt(number, one.name, found.document, found.changes, current, note, is_idle))
         if current.valid and current.quality_score >= verdict.quality_score:
             return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
-    why = f"{len(attempts)} tries did not produce a document without errors. A person must fix the document."
+    lacking = "with at least the same quality score" if any(one.verdict.valid for one in attempts) else "without errors"
+    why = f"{len(attempts)} tries did not produce a document {lacking}. A person must fix the document."
     return Repair(RepairStatus.ESCALATED, tuple(attempts), why=why)
 
 

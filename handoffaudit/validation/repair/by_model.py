@@ -180,7 +180,7 @@ def _free_of_masks(value: Any) -> Any:
 class Author:
     """An LLM as the author of one candidate, asked at most once per repair.
 
-    `name` is the LLM that wrote the candidate, and `note` the reason if there is no candidate. Both are empty before
+    `name` says which LLM wrote the candidate, and `note` why there is no candidate. Both are empty before
     the LLM is asked.
     """
 
@@ -278,8 +278,8 @@ def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     length = len(_dump_masked(document))
     if length > LONGEST_DOCUMENT:
         return (
-            f"The LLM was not asked: the document has {length:,} characters, "
-            f"and of more than {LONGEST_DOCUMENT:,} the LLM would return only a part."
+            f"The LLM was not asked: the document has {length:,} characters, and the limit is {LONGEST_DOCUMENT:,}, "
+            "because the LLM would return only a part of a longer document."
         )
     return ""
 

@@ -70,7 +70,8 @@ def compress(
     """Return the document within its budget, or as short as possible. The original is not changed.
 
     `form` is the name of its format. A document of an unknown format is not changed. With a `store`, the session is
-    written to a file, and dropped only if writing fails. The declared token count and payload hash are recomputed.
+    written to a file instead of being dropped, if the document names a folder for it. The declared token count and
+    payload hash are recomputed.
     """
     tokens = count(document, budget.counter)
     if tokens <= budget.limit:

@@ -134,8 +134,8 @@ _ABSENT = object()
 def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Document, tuple[Change, ...]]:
     """Return `after` with its hash, size and token count recomputed, and the changes made.
 
-    Nothing is recomputed if both documents are equal. A hash or a size that was wrong before stays wrong, because a
-    repair must not hide that the payload was changed.
+    Nothing is recomputed if both are the same object, or if the format is unknown. A hash or a size that was wrong
+    before stays wrong, because a repair must not hide that the payload was changed.
     """
     if form not in BY_NAME or before is after:
         return after, ()

@@ -94,7 +94,7 @@ def test_entry_points_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "a_users_layers", module)
     (layer,) = layers_of([EntryPoint("one", "a_users_layers:Length", "handoffaudit.layers")])
     assert layer.name == "length"
-    with pytest.raises(PluginError, match="Two installed packages"):
+    with pytest.raises(PluginError, match="Two entry points"):
         layers_of(EntryPoint(name, "a_users_layers:length", "handoffaudit.layers") for name in "ab")
     with pytest.raises(PluginError, match="cannot be loaded"):
         layers_of([EntryPoint("one", "a_users_layers:nothing", "handoffaudit.layers")])

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -287,6 +288,19 @@ def test_a_known_format_that_is_nested_too_deeply_is_not_called_unknown() -> Non
     found = repair(document, judge(payload(data=1)), "payload", judge=judge, means=means)
     assert found.status == "not_possible"
     assert found.why.startswith("The document is nested more than 64 levels deep")
+
+
+def test_a_candidate_of_lower_quality_is_not_called_faulty() -> None:
+    document = payload(confidence="0.7")
+    rejected = judge(document)
+
+    def judge_lower(candidate: Document) -> Verdict:
+        return msgspec.structs.replace(judge(candidate), quality_score=rejected.quality_score - 0.1)
+
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: NEW_ID)
+    found = repair(document, rejected, "payload", judge=judge_lower, means=means)
+    assert found.status == "escalated"
+    assert found.why.startswith("3 tries did not produce a document with at least the same quality score.")
 
 
 def test_the_result_as_json() -> None:

@@ -248,8 +248,8 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
     return handoff
 
 
-# While the queue is long, a lease has this many times as many handoffs. Of the time that the database needs for a lease of
-# 200, a quarter does not depend on the number of handoffs.
+# While the queue is long, a lease has this many times as many handoffs. A quarter of the database's time for a lease of
+# 200 handoffs does not depend on their number.
 _LONG_QUEUE = 2
 
 

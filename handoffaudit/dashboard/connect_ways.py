@@ -43,8 +43,8 @@ class Way:
     """A way to connect agents.
 
     `packages` are the distributions to install; without packages, the code itself names the server and the key, and
-    installs what it needs. `sees`, `misses` and `gate` hold one sentence or two each. `guide` is the name of a guide of
-    Help. `delay` says when handoffs appear, for ways whose handoffs are made after the sender got its answer.
+    installs what it needs. `sees`, `misses` and `gate` hold the sentences of the page. `guide` names a guide of Help.
+    `delay` says when handoffs appear, for ways whose handoffs are made after the sender got its answer.
     """
 
     name: str
@@ -124,7 +124,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=("Handoffs and tool calls that your code does not pass to the client.",),
         gate=(
-            "Stop: gate returns a verdict that is false, and verdict.why says why in a text for an LLM.",
+            "Stop: the verdict of a blocked handoff is false, and verdict.why says why in a text for an LLM.",
             "Wait for a person: verdict.wait(300) waits for at most 300 seconds, and gate(…, wait=300) does the same.",
             "Resume: your code goes on where it waited.",
             _AWAY,
@@ -151,7 +151,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         gate=(
             "Stop: handoff_gate() stops a handoff tool before it runs. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds by default.",
             'Resume: handoff_gate(policy="interrupt") interrupts the graph, and Command(resume=…) continues it '
             "after the decision. This needs a checkpointer.",
             "Command(goto=…) calls no tool, so nothing can be stopped there: call Client.gate in the node.",
@@ -176,7 +176,7 @@ WAYS: Final[Sequence[Way]] = (
         gate=(
             "Stop: gated(writer) asks before the writer takes over. A blocked handoff leaves the work with its sender, "
             "whose LLM reads why.",
-            "Wait for a person: the run waits inside the handoff, for at most 300 seconds as shipped.",
+            "Wait for a person: the run waits inside the handoff, for at most 300 seconds by default.",
             "Resume: the run goes on where it waited. It cannot end and be resumed later: the SDK has approvals for "
             "function tools only.",
         ),
@@ -199,7 +199,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         gate=(
             "Stop: a blocked handoff does not happen. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds by default.",
             'Resume: HandoffCapability(…, policy="interrupt") ends the run with DeferredToolRequests, and '
             "DeferredToolResults continues it after the decision.",
         ),
@@ -219,7 +219,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Workflow agents, such as SequentialAgent: no agent decides there.",),
         gate=(
             'Stop: the answer of a blocked transfer is {"error": …}. The LLM reads why, and can correct the handoff.',
-            "Wait for a person: the run waits for at most 300 seconds, as shipped.",
+            "Wait for a person: the run waits for at most 300 seconds by default.",
             "Resume: the run goes on where it waited. It cannot end and be resumed later.",
             "A transfer that a callback or a tool of your own sets is only observed.",
         ),
@@ -232,14 +232,14 @@ WAYS: Final[Sequence[Way]] = (
         guide="connect-crewai",
         code=(Code("connect/crewai.py", "Create one gate, and give its guardrail to tasks"),),
         sees=(
-            "Work and questions that an agent delegates, and results of tasks that a task of another agent gets.",
+            "Work and questions that an agent delegates, and results of tasks on which another agent's task builds.",
             "What the other tools return.",
         ),
         misses=("Flows: their steps are your own code.", "What a coworker answers: what an LLM says is not evidence."),
         gate=(
             "Stop: a blocked delegation does not happen, and the LLM reads why. With the guardrail, the agent does a "
             "blocked task again.",
-            "Wait for a person: the thread of the crew waits for at most 300 seconds, as shipped.",
+            "Wait for a person: the thread of the crew waits for at most 300 seconds by default.",
             "Resume: the crew goes on where it waited. It cannot end and be resumed later.",
         ),
     ),
@@ -258,7 +258,7 @@ WAYS: Final[Sequence[Way]] = (
         misses=("Edges of a Graph: no agent decides there.",),
         gate=(
             "Stop: the tool is cancelled. The LLM reads why, and can correct the handoff.",
-            "Wait for a person: the gate waits for at most 300 seconds, as shipped.",
+            "Wait for a person: the gate waits for at most 300 seconds by default.",
             'Resume: HandoffHooks(policy="interrupt") interrupts the swarm, and the answer to the interrupt continues '
             "it after the decision.",
         ),
@@ -386,7 +386,7 @@ WAYS: Final[Sequence[Way]] = (
         ),
         misses=(
             "Frameworks whose spans name no agents.",
-            "Ends that no span names: they are inferred, and the page of the handoff says from what.",
+            "Source or target agents that no span names: they are inferred, and the page of the handoff says how.",
         ),
         gate=(
             "Traces come after the fact: they stop nothing, and nothing waits for the verdict.",

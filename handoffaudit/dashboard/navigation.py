@@ -323,7 +323,7 @@ def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -
     """Return the page of the item that `open` in the address of a list names; an empty string if it names none.
 
     A trace or an agent whose name cannot be part of a path is not opened, either. `page` is the list, and `query` the
-    query that its rows add to their links. The page of the item answers for an item that does not exist. Raise
+    query that its rows add to their links. Whether the item exists is checked only by its own page. Raise
     `Http404` for an id that no item can have.
     """
     item = request.GET.get("open", "")

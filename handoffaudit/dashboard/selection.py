@@ -51,7 +51,7 @@ from handoffaudit.validation.text import pluralize, storable
 
 TEMPLATE: Final = "dashboard/selection/confirm.html"
 
-# A page of a list has fewer rows.
+# No page of a list has more rows.
 MOST_SELECTED: Final = 100
 
 _FILTERS: Final[dict[str, type[FilterSet]]] = {
@@ -81,7 +81,7 @@ _LONGEST_QUERY: Final = 2000
 
 
 class Action(NamedTuple):
-    """The words of an action on its page: title, button, and the label and length of its note. `note` may be empty."""
+    """The words of an action on its page: title, button, and the label and length limit of its note, if any."""
 
     title: str
     button: str
@@ -108,7 +108,7 @@ _LOG_LINE: Final = re.compile(r"([0-9a-f]{32}):([0-9]{1,12})")
 class Selection:
     """The selected rows of the list `page`, as the form sent them; `back` is the address of the list.
 
-    `noun` names a row. It names a handoff, too, if the rows are the handoffs of selected traces.
+    `noun` is the word for a row, which is "handoff" if the rows are the handoffs of selected traces.
     """
 
     page: str
@@ -248,7 +248,7 @@ def _run(rows: Iterable[Any], act: Callable[[Any], object]) -> tuple[int, Counte
         except judge.NotParked:
             refused["Only parked handoffs can be judged again."] += 1
         except (Handoff.DoesNotExist, FindingGroup.DoesNotExist):
-            refused["They do not exist any more."] += 1
+            refused["Deleted meanwhile."] += 1
     return done, refused
 
 
@@ -363,7 +363,7 @@ def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return _confirm(request, selection, "hold", wrong.message)
     if not done:
         return _confirm(request, selection, "hold", " ".join(refused))
-    return _finish(request, selection, "held: no removal deletes their handoffs", done, refused)
+    return _finish(request, selection, "put on legal hold: their handoffs are not deleted", done, refused)
 
 
 @require_role(Role.ADMIN)

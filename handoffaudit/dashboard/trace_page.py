@@ -88,7 +88,7 @@ MOST_SUSPECTS: Final = 3
 _SHOWN_VALUES: Final = 3
 
 _SIGNS: Final = {
-    Sign.FAILED: "the answer to it reports an error or an empty result",
+    Sign.FAILED: "the answer to this handoff reports an error or an empty result",
     Sign.ASSUMED: "the first to say that its data is assumed or made up",
     Sign.BY_HAND: "the first to say that something is done manually, so no tool confirms it",
 }
@@ -224,8 +224,8 @@ def summarize(shown: Trace) -> str:
         return f"No ungrounded value was found. The first finding is at handoff {at.number}, by {by}."
     if first.from_outside:
         return (
-            f"No value was made up here: what could not be grounded came from outside, first at handoff {at.number}, "
-            f"by {by}."
+            f"No ungrounded value was introduced in this trace. Those in it came from outside, first at handoff "
+            f"{at.number}, by {by}."
         )
     value = readable(first.flaw.value)
     # The text avoids "the first", because an ungrounded text may have entered the trace before this value.
@@ -322,7 +322,7 @@ def _why(one: Suspect) -> str:
 def _live_address(who: TenantMembership, shown: Trace, asked: Asked) -> str:
     """Return the address that reports decisions and later handoffs.
 
-    If the page leaves out handoffs of a long trace, only handoffs that arrive from now on are later.
+    If the page leaves out handoffs of a long trace, only handoffs that arrive from now on count as later.
     """
     after = first_id_at(timezone.now()) if shown.has_more else max(one.handoff.pk for one in shown.handoffs)
     return build_url(build_trace_url(who.tenant.slug, shown.trace_id), asked.query(), f"after={after}")
@@ -333,6 +333,7 @@ def _mark(versions: Mapping[UUID, int]) -> str:
     return f"{len(versions)}.{max(versions).hex}.{sum(versions.values())}"
 
 
+@live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
     """Answer the drawings if a handoff in them changed, and how many handoffs of the trace arrived later."""
     number = queries.count_new(who.tenant, Filters(trace=trace_id), _after(request), MOST_NEW)

@@ -210,12 +210,12 @@ def _no_handoffs(alert: Alert) -> str:
 _WAIT_FOR_WORKER = (
     "No worker has judged the waiting handoffs yet: the workers are too slow, or none runs. The overview and /readyz "
     "say if no worker was seen. Read the log of the worker, and start a worker or more workers. This alert closes by "
-    "itself when the queue is short again."
+    "itself after the queue has been short for a while."
 )
 
 _WAIT_FOR_MODEL = (
     "Only the LLM checks of the waiting handoffs are missing. Settings, LLM, says whether the LLM answers, and whether "
-    "a worker asks it. This alert closes by itself when the queue is short again."
+    "a worker asks it. This alert closes by itself after the queue has been short for a while."
 )
 
 _ABOUT = {
@@ -244,8 +244,8 @@ _ABOUT = {
     AlertKind.REJECTION_RATE: AlertText(
         _rejection_rate,
         "The rejection rate has reached a level of the alert rule. The top findings and agents on the overview show "
-        "whether one rule code or one agent is the cause. This alert closes by itself when the rate is below the "
-        "warning level again.",
+        "whether one rule code or one agent is the cause. This alert closes by itself after the rate has been below "
+        "the warning level for a while.",
         "state=rejected&state=declined",
         "See the rejected and declined handoffs",
     ),
@@ -258,7 +258,7 @@ _ABOUT = {
     AlertKind.FAIL_OPEN: AlertText(
         _fail_open,
         "The LLM was unavailable, and the types of these handoffs accept them without an LLM check. Settings, LLM, "
-        "names the cause. This alert closes by itself when fewer handoffs are unverified.",
+        "names the cause. This alert closes by itself after their number has been below the warning level for a while.",
         "flag=unverified&state=accepted",
         "See the unverified handoffs",
     ),

@@ -42,9 +42,9 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
 
 
 def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]:
-    """Return a pair for each handoff id in `named` and each source agent of the attempts in its lineage.
+    """Return pairs of a handoff id in `named` and an agent that sent an attempt of the same lineage.
 
-    An unreadable attempt has no source, so the named handoff alone may not show which agent sends the lineage.
+    An unreadable attempt has no source, so the named handoff alone may not show which agents send the lineage.
     """
     rows = Handoff.objects.filter(tenant=tenant_id)
     lineages = {
@@ -188,8 +188,8 @@ class Newest(NamedTuple):
     def is_foreign_to(self, handoff: Handoff) -> bool:
         """Return whether this attempt came before `handoff`, and from another agent.
 
-        When the attempt came, its key could not be checked against the source of `handoff`. Such an attempt must not
-        supersede `handoff`.
+        When this attempt came, the server could not check whether its key may speak for the source of `handoff`. So
+        this attempt must not supersede `handoff`.
         """
         return self.received_at < handoff.received_at and self.source_agent_id != handoff.source_agent_id
 
@@ -328,7 +328,7 @@ def count_attempts(handoff: Handoff) -> int:
 
 
 def later_attempt(handoff: Handoff) -> Handoff | None:
-    """Return the newest later attempt if this one is superseded, or None."""
+    """Return the newest later attempt of a superseded handoff, or None."""
     if handoff.state != State.SUPERSEDED:
         return None
     later = Handoff.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).exclude(lineage="")

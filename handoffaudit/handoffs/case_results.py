@@ -26,7 +26,7 @@ class Status(StrEnum):
 class CaseResult(msgspec.Struct, frozen=True):
     """The result of one case.
 
-    `id` is empty for a case that is not stored. `outcome` is the verdict that the policies decide, also in shadow mode.
+    `id` is empty for a case that is not stored. `outcome` is the outcome without shadow mode.
     `differs` lists the differences from the expected verdict, `fixes` changes that would make the case pass, and
     `notes` the limits of the result.
     """
@@ -48,7 +48,7 @@ class CaseResult(msgspec.Struct, frozen=True):
 def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
     """Compare a verdict with the verdict that the case expects. `row` names the row of strictness that was used.
 
-    A case needs the LLM if the LLM would be asked and its findings could make up for each difference.
+    A case needs the LLM if the LLM would be asked, and its findings could remove every difference.
     """
     found = {issue.code for issue in verdict.issues}
     missing = [code for code in case.must_have if code not in found]
@@ -66,7 +66,7 @@ def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
         differs.append(f"{code} is found, and must not be.")
         layers = ", ".join(places)
         fixes.append(f"Change the policy of the layer {layers} for {_name(row)}, so that {code} is not found.")
-    # The LLM can only add findings, so it makes up for a finding that is missing, or for a verdict that is too good.
+    # The LLM only adds findings. They can be the missing findings, and can make the outcome worse but not better.
     could_be_worse = outcome is Outcome.ACCEPTED or case.expected in (outcome, Outcome.REJECTED)
     could_be_llm = bool(verdict.pending) and could_be_worse and not forbidden and _LLM_CODES.issuperset(missing)
     status = Status.PASSED
@@ -103,13 +103,13 @@ def _name(row: str) -> str:
 def _fix_to_accepted(verdict: Verdict, row: str) -> str:
     deciding = sorted({f"{issue.code} (layer {issue.layer})" for issue in verdict.issues if issue.blocks})
     shown = ", ".join(deciding[:_MOST_NAMED])
-    return f"Nothing may block {_name(row)}: {shown} must not be found, or be a warning."
+    return f"Nothing may block {_name(row)}, but these findings do: {shown}."
 
 
 def _fix_to_rejected(verdict: Verdict, row: str) -> str:
     raised = sorted({issue.code for issue in verdict.issues if not issue.blocks})[:_MOST_NAMED]
     said = f"A check for {_name(row)} must report an error"
-    said += f", such as {', '.join(raised)}, which is now below an error." if raised else ": add a rule, or a schema."
+    said += f". These findings are below an error now: {', '.join(raised)}." if raised else ": add a rule, or a schema."
     off = [layer.name for layer in verdict.layers if layer.status is LayerStatus.SKIPPED and _SWITCHED_OFF in layer.why]
     return said + (f" Layers that are switched off: {', '.join(off)}." if off else "")
 
@@ -117,7 +117,8 @@ def _fix_to_rejected(verdict: Verdict, row: str) -> str:
 def _fix_to_held(verdict: Verdict, row: str) -> str:
     errors = sorted({issue.code for issue in verdict.issues if issue.blocks and not issue.holds})[:_MOST_NAMED]
     if errors:
-        return f"No error may be found for {_name(row)}: {', '.join(errors)}. A finding that holds must remain."
+        named = ", ".join(errors)
+        return f"A finding must hold {_name(row)} for a person, and these errors must not be found: {named}."
     return f"A finding must hold {_name(row)} for a person, such as a chain longer than its approval length."
 
 

@@ -222,15 +222,16 @@ ROLLED_UP_AT_ONCE: Final = 20_000
 def roll_up(tenant: Tenant, moment: datetime) -> int:
     """Add the hourly counts of a day to its first hour; return the number of deleted rows of `HourlyCount`.
 
-    Call inside a transaction. One call takes at most `ROLLED_UP_AT_ONCE` rows of each table.
+    Call inside a transaction. One call deletes at most `ROLLED_UP_AT_ONCE` rows of each table.
     """
     first, gone = midnight_of(moment), 0
     for aggregate in (HOURLY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS):
         length = len(aggregate.numbers)
-        of_day = aggregate.read(tenant, first, first + _DAY)
         # Transactions that count handoffs change the rows in the same order, so no deadlock is possible.
-        rows = of_day.select_for_update().order_by(*aggregate.key).values_list("pk", *aggregate.key, *aggregate.numbers)
-        later = [row for row in rows[:ROLLED_UP_AT_ONCE] if row[2] != first]
+        of_day = aggregate.read(tenant, first, first + _DAY).select_for_update().order_by(*aggregate.key)
+        list(of_day.filter(hour=first).values_list("pk"))
+        rows = of_day.exclude(hour=first).values_list("pk", *aggregate.key, *aggregate.numbers)
+        later = list(rows[:ROLLED_UP_AT_ONCE])
         sums: Counter[Key] = Counter()
         for _, of_tenant, _, *rest in later:
             sums[of_tenant, first, *rest[:-length]] += rest[-1]
@@ -246,7 +247,7 @@ FLUSH_SECONDS: Final = 5.0
 # The upper bounds of the buckets of the histogram, in seconds.
 TIME_BOUNDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 OVER_BOUNDS: Final = "+Inf"
-# Labels come from fixed lists of the product. This limit keeps the table small if such a list is wrong.
+# Labels come from fixed lists of the product. This limit bounds the memory if such a list is wrong.
 MOST_LABELS: Final = 500
 
 

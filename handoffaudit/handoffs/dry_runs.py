@@ -105,7 +105,7 @@ def estimate_cost(trial: Trial) -> dry_run_prompts.Cost:
 
 
 def _make_room(tenant: Tenant) -> None:
-    """End the oldest waiting dry runs of the tenant.
+    """End the oldest unfinished dry runs of the tenant, so that there is room for one more.
 
     The dry runs of all tenants run one after another, and no tenant may fill the queue.
     """

@@ -55,7 +55,7 @@ FLAGS = {
 
 NEWEST, OLDEST, LOWEST = "newest", "oldest", "score"
 
-# The index of scores has the handoffs below 1.0 only.
+# The index of scores has only the handoffs with a score below 1.0.
 ORDERS = {
     NEWEST: Order("Newest first", ("-id",)),
     OLDEST: Order("Oldest first", ("id",)),
@@ -203,7 +203,7 @@ class Filters(FilterSet):
     sort: str = declare(
         SortFilter(
             "Order",
-            f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs below 1.0.",
+            f"{', '.join(ORDERS)}; `{LOWEST}` lists only handoffs with a score below 1.0.",
             orders=ORDERS,
             usual=NEWEST,
             widget=forms.Select(),

@@ -100,7 +100,7 @@ _lost: dict[uuid.UUID, Lease] = {}
 
 
 def give_back_lost() -> None:
-    """Give back the leases that this process lost with the database. Otherwise the handoffs would wait for their end.
+    """Give back the leases that this process lost with the database, so that the handoffs need not wait for their end.
 
     Raise the error of the database if it still fails.
     """
@@ -248,9 +248,27 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
     return handoff
 
 
+# While the queue is long, a lease has this many times as many handoffs. A quarter of the database's time for a lease of
+# 200 handoffs does not depend on their number.
+_LONG_QUEUE = 2
+
+
 def drain() -> int:
-    """Judge handoffs until none waits; return the number of stored verdicts."""
-    return _lock.drain(lambda: take_fresh(settings.LEASE_SIZE), is_any_left_behind, take_left_behind, judge)
+    """Judge handoffs until none waits; return the number of stored verdicts.
+
+    The queue is long if the lease before had as many handoffs as it could. The first lease is short, so that several
+    workers share a batch.
+    """
+    size = settings.LEASE_SIZE
+
+    def take() -> Lease | None:
+        nonlocal size
+        lease = take_fresh(size)
+        is_full = lease is not None and len(lease.handoffs) == size
+        size = settings.LEASE_SIZE * (_LONG_QUEUE if is_full else 1)
+        return lease
+
+    return _lock.drain(take, is_any_left_behind, take_left_behind, judge)
 
 
 def judge(lease: Lease) -> int:
@@ -261,7 +279,7 @@ def judge(lease: Lease) -> int:
     try:
         return _judge_parts(lease)
     except (InterfaceError, OperationalError):
-        # The handoff of a lease alone may be the cause, so it waits for the end of the lease.
+        # A handoff that is judged alone may be the cause, so it waits for the end of the lease.
         if not lease.alone:
             _lost[lease.token] = lease
         raise

@@ -201,8 +201,8 @@ def _make_history(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None,
 def _walk(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None) -> Walk:
     """Return the ancestors of a handoff, oldest first.
 
-    If `trace` is given, the parent of a handoff without a known parent is the latest earlier handoff of the trace to
-    its source.
+    If `trace` is given, a handoff without a known parent gets one: the latest earlier handoff of the trace to its
+    source agent.
     """
     hops: list[Hop] = []
     seen = {row.handoff_id}
@@ -274,7 +274,7 @@ def _count_repeats(rows: list[Handoff]) -> dict[object, int]:
 
 
 def _count_repeats_received(rows: list[Handoff]) -> dict[object, int]:
-    """Return, for each handoff, the number of repeats of the latest earlier handoff of its trace to its source."""
+    """Return, for each handoff, the repeats of the handoff that its source received last in the same trace."""
     latest = {
         row.pk: Handoff.objects.filter(
             tenant=row.tenant_id, trace_id=row.trace_id, target_agent_id=row.source_agent_id, id__lt=row.pk

@@ -107,7 +107,7 @@ class _Waiters:
                             self.tell(uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16))
             except RedisError as error:
                 if _subscriber.fail():
-                    log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
+                    log.warning("Redis cannot be reached; waiting requests poll the database", error=str(error))
                 time.sleep(RECHECK_SECONDS)
 
     def _look(self) -> None:
@@ -146,7 +146,7 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
             _publishing.succeed()
         except RedisError as error:
             if _publishing.fail():
-                log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
+                log.warning("Redis cannot be reached; waiting requests poll the database", error=str(error))
 
 
 def are_too_many(tenant_id: int) -> bool:

@@ -300,7 +300,7 @@ def partition(table: str) -> None:
 
 
 def restore_rights(table: str) -> None:
-    """Give a table the rights of roles on its first partition, and each other partition the rights on the table."""
+    """Copy the rights of roles from the first partition to the table, and from the table to all its partitions."""
     names = [f"{table}_rest", *(one.name for one in list_partitions(table))]
     pairs = [(f"{table}_first", table), *((table, name) for name in names)]
     execute_when_free("".join(_COPY_RIGHTS.format(source=source, target=target) for source, target in pairs))

@@ -130,7 +130,7 @@ class CaseFields(BaseModel):
             raise ValueError(f"{min(repeated)} is in must_have and in must_not_have")
         try:
             if "document" in fields_of(self.beside.encode()):
-                raise ValueError("beside has no document: the document is a field of the case")
+                raise ValueError("beside must not contain document, which is a field of the case")
             _BASIS.decode(self.basis)
         except (*UNREADABLE, msgspec.ValidationError) as error:
             raise ValueError(f"beside or basis is not as exported: {error}") from error

@@ -115,8 +115,7 @@ _MOST_TRIES: Final = 5
 # At most this many other traces of a conversation are loaded, the newest first.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# This factor extends the wait of a handoff with an inferred part while a span is missing that other spans name as their
-# parent.
+# While a parent span is missing, a handoff with an inferred part waits this many times as long.
 _PATIENCE: Final = 30
 # A trace remembers at most this many refused handoffs. Further refused handoffs are offered again at the next look.
 _MOST_REFUSED: Final = 1_000
@@ -125,7 +124,11 @@ _REFUSED: Final = "trace.refuse"
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The stage of a trace: whether it has been quiet, whether missing spans may still come, and when to look next."""
+    """The stage of a trace, and when to look next.
+
+    `is_quiet` says that no span came for a while, `is_patient` that missing spans may still come, and `is_over` that
+    the spans are due for removal.
+    """
 
     is_quiet: bool
     is_patient: bool

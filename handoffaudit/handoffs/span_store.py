@@ -117,7 +117,7 @@ def _make_room(
         taken = _take(row, some)
         if len(taken) < len(some):
             limits = f"{MOST_SPANS_OF_TRACE:,} spans or {MOST_BYTES_OF_TRACE:,} bytes of facts"
-            export.reject(f"the trace {trace_id} has more than {limits}: begin another", len(some) - len(taken))
+            export.reject(f"the trace {trace_id} has more than {limits}: begin another trace", len(some) - len(taken))
         if taken:
             _set_due(row, [one.span for one in taken], now)
             rows[trace_id] = row

@@ -184,7 +184,7 @@ def sweep_checks() -> None:
 def _park_checks() -> None:
     parked = jobs.park_exhausted()
     if parked:
-        log.error("handoffs are parked: having the model check them failed again and again", number=parked)
+        log.error("handoffs are parked: their LLM checks failed again and again", number=parked)
 
 
 def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:

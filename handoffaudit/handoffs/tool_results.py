@@ -51,7 +51,7 @@ def _check_text(text: str) -> str:
 
 def _check_time(at: datetime) -> datetime:
     if not 2000 <= at.year < 2200:
-        raise PydanticCustomError("datetime_range", "It is not a time of this century")
+        raise PydanticCustomError("datetime_range", "It is not a time from 2000 to 2199")
     return at.astimezone(UTC)
 
 

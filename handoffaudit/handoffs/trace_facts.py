@@ -235,7 +235,7 @@ def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[st
 
 
 def _list_wanted(handoffs: Sequence[Handoff]) -> list[tuple[str, UUID, UUID]]:
-    """Return the ranges of handoffs whose newest facts the handoffs know, so that no fact is read twice.
+    """Return the ranges of the traces whose facts must be read, so that no fact is read twice.
 
     A range has the trace, the id where the range begins, and the id of the handoff before which the range ends. The
     first range of a trace begins at the least id, and each further range begins at the previous handoff of the batch.

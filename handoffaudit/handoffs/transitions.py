@@ -16,8 +16,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     # A handoff stays in validating when another worker takes it after its lease expired. A parked handoff returns to
     # received when a person retries it.
     State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
-    State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
-    # People only approve and decline. A held handoff becomes accepted, rejected or held by a later LLM check.
+    # Late tool results can make a rejected handoff accepted.
+    State.REJECTED: frozenset({State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED}),
+    # People only approve and decline. A later verdict makes a held handoff accepted, rejected or held.
     State.HELD: frozenset(
         {State.ACCEPTED, State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED}
     ),

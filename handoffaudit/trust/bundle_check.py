@@ -87,7 +87,7 @@ class _BoundedReader(io.BufferedReader):
         wanted = LONGEST_READ + 1 if size is None or size < 0 else size
         found = super().read(min(wanted, LONGEST_READ + 1))
         if len(found) > LONGEST_READ:
-            raise WrongBundle(f"The list of its files has more than {LONGEST_READ:,} bytes.")
+            raise WrongBundle(f"The list of the files in the bundle has more than {LONGEST_READ:,} bytes.")
         return found
 
 

@@ -1,7 +1,7 @@
 """Verification of a tenant's seals: the chain, its signatures, and the rows that it seals.
 
-The verification reads seals and sealed rows in parts, and holds one part in memory at a time. It holds only the digests
-of erased rows and the ids of policy versions together.
+The verification reads seals and sealed rows in parts, and holds one part in memory at a time. Only the digests of all
+erased rows and the ids of all policy versions stay in memory.
 """
 
 import uuid
@@ -191,7 +191,7 @@ def _verify_rows(
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:
-    """Return the runs that the audit log names: from their first batch on, and again at their end."""
+    """Return the retention runs in the audit log, which has an entry at the first batch and one at the end of a run."""
     actions = ("retention.begin", "retention.remove")
     found = AuditEntry.objects.filter(tenant=tenant, action__in=actions, target__in=list(REMOVES))
     return [

@@ -203,6 +203,6 @@ def compare(tenant: Tenant, line: Line) -> Iterator[str]:
             continue
         of_today = found.first() if 0 < number < _NEVER else None
         if of_today is None:
-            yield f"{name} {number}: it is missing, and the {where} of {facts['at']} has it"
+            yield f"{name} {number}: it is missing, and the {where}, made at {facts['at']}, names it"
         elif of_today != digest:
-            yield f"{name} {number}: it is not the one that the {where} of {facts['at']} has"
+            yield f"{name} {number}: the {where}, made at {facts['at']}, names another hash"

@@ -117,7 +117,7 @@ def test_what_is_mended_has_the_id_of_what_could_not_be_read(api: httpx.Client, 
         assert api.get(f"/handoffs/{one}").json()["superseded_by"]["id"] == taken.json()["id"]
     assert Handoff.objects.filter(state=State.REJECTED).count() == 0
     reasons = [one["reason"] for one in api.get(f"/handoffs/{first['id']}/events").json()["items"]]
-    assert "it can't be read: mine is the id of what was sent after it" in reasons
+    assert "it can't be read, and a later document has the id mine now" in reasons
     # What could be read keeps its id.
     problem(api.post("/handoffs", json=broken), 409)
     assert_counts_are_right()

@@ -79,7 +79,7 @@ def begin(page: Page, handoff_type: str) -> None:
     page.get_by_role("link", name="Start from the shipped prompt Grounding check").click()
     expect(page.get_by_label("Prompt", exact=True)).to_have_value(re.compile("^You check what one AI agent hands over"))
     page.locator("select[name=scope]").select_option("type")
-    page.get_by_label("Its name").fill(handoff_type)
+    page.get_by_label("Name of the type or workflow").fill(handoff_type)
 
 
 def test_one_begins_from_the_shipped_prompt_and_finds_it_again(page, sender, javascript):

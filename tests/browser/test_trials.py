@@ -69,7 +69,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     page.get_by_label("Name of the set").fill(f"Set {own}")
     page.get_by_label("Id", exact=True).fill(own)
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text(f"Saved as version {before + 1}. Now write its first rule.")).to_be_visible()
+    expect(page.get_by_text(f"Saved as version {before + 1}. Now write the first rule of the set.")).to_be_visible()
 
     page.get_by_label("Field", exact=True).first.fill("never_there")
     page.get_by_label("Type", exact=True).select_option("required")

@@ -53,8 +53,8 @@ def test_each_rule_is_a_sentence_and_its_form_is_folded(as_admin: Client) -> Non
     assert [one.partition(";")[0] for one in texts(page, ".card-body > p:first-child")] == [
         "Warn when the rejection rate over 60 min is at least 50.0 %",
         "Warn when the oldest handoff has waited 5 min to be judged",
-        "Warn from 20 handoffs accepted in 60 min without the LLM check",
-        "Warn from 10 handoffs held for longer than their type allows",
+        "Warn at 20 handoffs accepted in 60 min without the LLM check",
+        "Warn at 10 handoffs held for longer than their type allows",
     ]
     assert len(select(page, "details.settings-rule")) == 4
     assert select(page, "details[open].settings-rule, .button--primary") == []

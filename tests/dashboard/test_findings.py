@@ -155,7 +155,7 @@ def test_a_reviewer_mutes_a_group_and_takes_it_back(browser: Client, tenant: Ten
     found(tenant)
     address = f"{LIST}{group(tenant).pk}/"
     answer = browser.post(f"{address}mute/", {"until": "10", "note": "Known; mended on Monday."}, follow=True)
-    assert "muted until 11 handoffs have it" in answer.text
+    assert "muted until it has 11 handoffs" in answer.text
     assert "Known; mended on Monday." in answer.text
     assert lines(browser.get(LIST).text) == []
     assert lines(browser.get(f"{LIST}?status=muted").text) == ["chain.circular"]

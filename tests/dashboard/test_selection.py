@@ -124,7 +124,7 @@ def test_selected_traces_are_held_for_one_reason(as_admin: Client, submit: Submi
     without = as_admin.post(f"{TRACES}hold/", confirmed(page) | {"note": " "})
     assert (without.status_code, LegalHold.objects.count()) == (400, 0)
     done = as_admin.post(f"{TRACES}hold/", confirmed(page) | {"note": "Case 12."}, follow=True)
-    assert "2 traces held" in done.text
+    assert "2 traces put on legal hold" in done.text
     held = LegalHold.objects.order_by("key").values_list("scope", "key", "reason")
     assert list(held) == [("trace", "run 7", "Case 12."), ("trace", "run 8", "Case 12.")]
 
@@ -138,7 +138,7 @@ def test_a_trace_that_cannot_be_held_does_not_hide_that_the_others_are_held(
     form = {"select": ["run 7", "gone", "run 8"], "note": "Case 12.", "confirmed": "1"}
     done = as_admin.post(f"{TRACES}hold/", form, follow=True)
     assert [one.key for one in LegalHold.objects.all()] == ["run 7"]
-    assert "1 trace held" in done.text
+    assert "1 trace put on legal hold" in done.text
     assert "1 trace left unchanged: There are 1 holds already" in done.text
     assert "1 trace left unchanged: No handoff has the trace" in done.text
 
@@ -299,10 +299,10 @@ def test_rows_of_another_tenant_are_neither_changed_nor_sent(
     wanted = {"select": rows(theirs), "confirmed": "1", "note": "Mine.", "format": "csv"}
     for action in ("assign", "judge-again"):
         answer = as_admin.post(f"{HANDOFFS}{action}/", wanted, follow=True)
-        assert "They do not exist any more" in answer.text
+        assert "Deleted meanwhile" in answer.text
     assert str(theirs.pk) not in as_admin.post(f"{HANDOFFS}export/", wanted).text
     answer = as_admin.post(f"{GROUPS}mute/", wanted | {"select": str(finding.pk)}, follow=True)
-    assert "They do not exist any more" in answer.text
+    assert "Deleted meanwhile" in answer.text
     assert "chain.circular" not in as_admin.post(f"{GROUPS}export/", wanted | {"select": str(finding.pk)}).text
     finding.refresh_from_db()
     assert finding.muted_at is None

@@ -209,6 +209,14 @@ def test_a_trace_that_is_not_there_is_not_found(browser: Client, tenant: Tenant)
     assert browser.get(f"{LIST}nowhere/").status_code == 404
 
 
+def test_a_new_handoff_of_an_agent_to_itself_is_counted_once(browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "solver", "Start.")
+    (address,) = attributes(browser.get(f"{LIST}?agent=planner"), "[data-live]", "data-live")
+    handed(tenant, "planner", "planner", "Again.")
+    handed(tenant, "solver", "planner", "Done.")
+    assert "2 new, show" in browser.get(address, headers=FRESH).text
+
+
 def test_while_a_trace_goes_on_its_new_handoffs_are_counted(browser: Client, tenant: Tenant) -> None:
     made_up(tenant)
     page = browser.get(f"{LIST}work/1/")

@@ -3,14 +3,16 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, recount
+from handoffaudit.handoffs import counts, judge, recount
+from handoffaudit.handoffs.counts import CountKey
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import (
@@ -284,3 +286,16 @@ def test_a_row_too_many_is_found(tenant: Tenant) -> None:
     HourlyTotal.objects.create(tenant=tenant, hour=row.hour, state="declined", code="", number=1)
     assert recount.recount().wrong == 1
     assert HourlyTotal.objects.get(code="", number__gt=0) == row
+
+
+def test_the_hours_of_a_day_are_added_up_however_many_counts_its_first_hour_has(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "ROLLED_UP_AT_ONCE", 1)
+    day = datetime(2024, 1, 1, tzinfo=UTC)
+    for hour in (0, 1, 2):
+        place = CountKey(tenant.pk, day + timedelta(hours=hour), "type", "source", "target")
+        counts.apply(counts.count_transition(place, (), "", "accepted"))
+    with transaction.atomic():
+        assert [counts.roll_up(tenant, day) for _ in range(3)] == [1, 1, 0]
+    assert list(HourlyCount.objects.values_list("hour", "number")) == [(day, 3)]

@@ -16,8 +16,9 @@ TRANSITIONS = {
     "received": "validating",
     "validating": "received validating accepted rejected held",
     "accepted": "superseded",
-    "rejected": "approved declined superseded",
-    # By the model's check, made later, where it was held for that alone.
+    # By late tool results.
+    "rejected": "accepted approved declined superseded",
+    # By a later verdict.
     "held": "accepted rejected held approved declined superseded",
     # Opened again.
     "declined": "rejected held superseded",

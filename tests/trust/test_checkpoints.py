@@ -114,7 +114,7 @@ def test_a_chain_that_the_server_itself_sealed_again_is_found(tenant: Tenant, fi
     assert verify_log("--tenant", "acme")[0] == 0
     code, told = verify_log("--tenant", "acme", "--checkpoint", file)
     assert code == 1
-    assert "seal 3: it is not the one that the checkpoint in line 1 of" in told
+    assert "seal 3: the checkpoint in line 1, made at " in told
 
 
 def test_a_consistent_forged_chain_without_the_key_is_found(tenant: Tenant, file: Path, verify_log: Run) -> None:

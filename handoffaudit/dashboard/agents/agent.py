@@ -316,7 +316,7 @@ def declare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _show_roles(
     request: HttpRequest, who: TenantMembership, agent: str, error: str = "", status: int = HTTPStatus.OK
 ) -> HttpResponse:
-    """Answer a declaration with the part that htmx replaces, or with the page that holds the form."""
+    """Answer a declaration with the part that htmx replaces, with the page of roles, or with a redirect."""
     if target_of(request) == "role":
         form = form_for(load_roles(who.tenant, [agent])[agent], error)
         return render(request, SECTION, {"form": form, "part": True}, status=status)

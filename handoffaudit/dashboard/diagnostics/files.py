@@ -242,7 +242,7 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
 
 
 def _form(asked: QueryDict, filters: FileFilters | None = None) -> forms.Form:
-    """Return the form of the filters. Only an address that names a fallback as the reason gets fallbacks as choices."""
+    """Return the form of the filters. Its reasons include a result of the fallback only if the address asks for it."""
     form = FileFilters.form(asked, filters)
     offered = {*REASONS, asked.get("reason", "")}
     reason: Any = form.fields["reason"]
@@ -288,7 +288,7 @@ def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if saved.version == int(base):
         messages.info(request, "Nothing was changed.")
     else:
-        said = "only the file counts" if strict else "the text of the response may replace the file"
+        said = "the handoff file is required" if strict else "the text of the response may replace the file"
         messages.success(request, f"Saved as version {saved.version}: {said}.")
     return back
 

@@ -26,7 +26,7 @@ from handoffaudit.validation.text import pluralize
 
 @dataclass(frozen=True, slots=True)
 class AlertText:
-    """An alert with its title, its meaning, the next step, and a link to its handoffs.
+    """An alert with its title, its meaning, and a link to its handoffs or to another page about it.
 
     `of_model` is true if the LLM health page says more about the alert.
     """
@@ -39,7 +39,7 @@ class AlertText:
     of_model: bool = False
 
 
-# The pages that show alerts, to which the button to acknowledge an alert leads back.
+# The pages with a button that acknowledges an alert. The person returns to the page with the pressed button.
 PAGES = ("overview", "model_health", "alerts")
 
 

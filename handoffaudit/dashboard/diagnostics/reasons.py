@@ -57,8 +57,8 @@ REASON_TEXTS = {
     ),
     FALLBACK_OK: ReasonText(
         "Recovered from text",
-        "The log line gives reason=text_fallback_ok and nothing else: the handoff was read from the text block of the "
-        "response, and why the file was not used is not said.",
+        "The log line gives only reason=text_fallback_ok: the handoff was read from the text block of the response. "
+        "The line does not say why the file was not used.",
         "Have the agent write its handoff file as well. Send reports instead of lines to learn why a file is not used.",
     ),
     FALLBACK_FAILED: ReasonText(

@@ -20,7 +20,7 @@ from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
 MOST_ENTRIES = 50
 
-# A page in review has less room, and links to the rest.
+# The Review page has less room, and links to the other entries.
 MOST_IN_REVIEW = 6
 
 _CURSOR = re.compile(r"(?P<at>[0-9]{1,16})-(?:(?P<comment>[0-9a-f]{32})|(?P<event>[0-9]{1,18}))", re.ASCII)
@@ -136,10 +136,11 @@ def activity_context(
 
 
 def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = MOST_ENTRIES) -> list[str]:
-    """Return how many entries are later than the page's latest one (`activity_at`), with the timeline for a click.
+    """Render the button that says how many newer entries there are, with the timeline that a click shows.
 
-    The list is empty if the timeline that the page shows (`activity`) is up to date. A page that shows older entries
-    sends no `activity`. `context` has `who` and `handoff`.
+    The request names the timeline of the page (`activity`) and the time of its latest entry (`activity_at`). The list
+    is empty if that timeline is up to date. A page that shows older entries sends no `activity`. `context` has `who`
+    and `handoff`.
     """
     who, handoff = context["who"], context["handoff"]
     if request.GET.get("activity", "") in ("", _mark_of(handoff)):

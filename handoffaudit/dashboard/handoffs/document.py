@@ -165,7 +165,7 @@ def location_of(value: Any, at: str) -> Location | None:
 def place_of_value(document: Any, value: str) -> str:
     """Return the JSON Pointer of the first text or number that contains a value of a trace; empty if none does.
 
-    A number is found in any notation, such as `1,200` for 1200, as in the search for its origin.
+    A number is found in any notation, such as `1,200` for 1200.
     """
     search = ValueSearch(forms_of(value))
     for location, leaf in _walk(document):

@@ -152,12 +152,11 @@ def _searches(handoff: Handoff) -> Iterator[Link]:
     """Yield links to the same lines in the log search."""
     address = reverse("dashboard:logs", args=[handoff.tenant.slug])
     if handoff.trace_id:
-        yield Link("All of its trace", f"{address}?{urlencode({'trace': quote_blanks(handoff.trace_id)})}")
+        yield Link("All lines of this trace", f"{address}?{urlencode({'trace': quote_blanks(handoff.trace_id)})}")
     around = {"since": utc_text(_at(handoff) - AROUND), "until": utc_text(_at(handoff) + AROUND)}
     for agent in dict.fromkeys(_agents(handoff)):
-        yield Link(
-            f"{readable(agent)} around its time", f"{address}?{urlencode({'agent': quote_blanks(agent)} | around)}"
-        )
+        query = urlencode({"agent": quote_blanks(agent)} | around)
+        yield Link(f"Lines of {readable(agent)} around this time", f"{address}?{query}")
 
 
 log_urls = [path("handoffs/<uuid:pk>/logs/", handoff_logs, name="handoff_logs")]

@@ -231,7 +231,7 @@ ACTIONS = {
     "retry": "Fix it and send it again",
     "re_retrieve": "Fetch the sources again, then send it again",
     "escalate": "A person must look",
-    "insufficient_evidence": "Not enough evidence: the sender is asked for nothing more",
+    "insufficient_evidence": "Not enough evidence, and no tries are left",
     "accept": "Accepted without a finding: nothing to do",
     "accept_with_warnings": "Accepted with warnings: nothing to fix",
 }
@@ -340,7 +340,7 @@ def repair(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
     """Preview the repair of a rejected handoff; a POST stores the result as new attempts."""
     shown = handoff_or_404(who, pk)
     if shown.state != State.REJECTED:
-        messages.info(request, f"It is {shown.state}: only rejected handoffs can be repaired.")
+        messages.info(request, f"This handoff is {shown.state}: only rejected handoffs can be repaired.")
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     if request.method == "POST":
         return _store(request, who, shown)

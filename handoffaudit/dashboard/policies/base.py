@@ -146,7 +146,7 @@ class CaseCounts:
     def _describe(self, fails: str, fail: str) -> str:
         if not self.total:
             return ""
-        kept = "Kept cases of its types" if self.of_types else "Kept cases"
+        kept = "Kept cases of the changed types" if self.of_types else "Kept cases"
         tested = f"{self.tested:,}" if self.tested == self.total else f"the first {self.tested:,} of {self.total:,}"
         if not self.failed:
             return f"{kept}: none of {tested} {fails}."

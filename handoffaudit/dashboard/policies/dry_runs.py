@@ -47,7 +47,7 @@ LONGEST_ID = 80
 
 MOST_ISSUES = 100
 
-# The list shows verdicts that get worse first.
+# Changes to a worse verdict come first.
 _ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
 
 
@@ -186,10 +186,7 @@ def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     Findings with the same rule code and difference form one entry. The entries contain at most `MOST_ISSUES` findings,
     and no notes.
     """
-    before, after = (
-        {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}
-        for verdict in (now, then)
-    )
+    before, after = _by_place(now), _by_place(then)
     new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]
     gone = [ComparedFinding(issue, Change.GONE) for key, issue in before.items() if key not in after]
     both = [_of_both(before[key], issue) for key, issue in after.items() if key in before]
@@ -200,6 +197,11 @@ def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
         first = folded.get(kind)
         folded[kind] = replace(first, others=(*first.others, one.issue)) if first else one
     return list(folded.values())
+
+
+def _by_place(verdict: Verdict) -> dict[tuple[str, str], Issue]:
+    """Return the findings of a verdict, without notes, by rule code and place."""
+    return {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}
 
 
 def _of_both(now: Issue, then: Issue) -> ComparedFinding:
@@ -272,7 +274,6 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         raise Http404("There is no such handoff in this dry run.")
     context: dict[str, Any] = {
         "kind": PAGES[tried.kind],
-        "section": "strictness",
         "trial": tried,
         "handoff": found,
         "with_model": tried.kind == Kind.PROMPTS,
@@ -289,7 +290,7 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
         findings = compare_verdicts(now, then)
-        is_cut = sum(1 + len(one.others) for one in findings) == MOST_ISSUES
+        is_cut = len(_by_place(now) | _by_place(then)) > MOST_ISSUES
         context |= {"now": now, "then": then, "findings": findings, "is_cut": is_cut}
     return render(request, "dashboard/trials/one.html", context)
 
@@ -310,8 +311,6 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
     changed = changed_handoffs(tried, flip)
     context: dict[str, Any] = {
         "kind": page,
-        # Dry runs of all kinds share their address; the menu highlights the kind that the dry run evaluates.
-        "section": "strictness",
         "trial": tried,
         "scope": scope(tried),
         "types": types(tried.handoff_types),

@@ -182,7 +182,7 @@ LONGEST_CHANGE = 400
 
 _TEXT = PromptModel.model_fields["text"]
 
-PROMPT_NAMES = {"scope": "For", "name": "Its name", "text": str(_TEXT.title)}
+PROMPT_NAMES = {"scope": "For", "name": "Name of the type or workflow", "text": str(_TEXT.title)}
 
 PROMPT_HELP = {
     "name": "the handoff type or the workflow, as senders write it; one * in the name of a workflow matches any text",

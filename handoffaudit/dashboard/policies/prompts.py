@@ -186,7 +186,7 @@ class Editor(Draft[PromptRow]):
         Raise `InvalidPolicy` if no LLM key is configured.
         """
         if not client.is_configured():
-            remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a dry run."
+            remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save the prompt without a dry run."
             raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the LLM.", remedy)])
         if not trial.total:
             return False

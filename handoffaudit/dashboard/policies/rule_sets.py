@@ -121,7 +121,7 @@ class JsonEditor(RulesDraft):
 
     @property
     def area(self) -> Field:
-        help_text = 'an object with the list "sets", or the list itself; as the API answers and takes it'
+        help_text = 'an object with the list "sets", as in the API, or only the list'
         error = "Nothing was saved: see the errors above." if self.problems else ""
         return Field(
             name="text",
@@ -150,7 +150,7 @@ class JsonEditor(RulesDraft):
         sets = given.get("sets") if isinstance(given, dict) else given
         if not isinstance(sets, list):
             remedy = 'Write {"sets": […]} or a list, with an object for each set.'
-            raise InvalidPolicy([PolicyError("", "", None, "There is no list of sets in it.", remedy)])
+            raise InvalidPolicy([PolicyError("", "", None, "The text contains no list of sets.", remedy)])
         return sets
 
     def refuse(self, invalid: InvalidPolicy) -> None:

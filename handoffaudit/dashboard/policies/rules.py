@@ -228,7 +228,7 @@ def _first_rule(request: HttpRequest, who: TenantMembership, editor: Editor, sav
         return None
     return finish(
         request,
-        f"Saved as version {saved.version}. Now write its first rule.",
+        f"Saved as version {saved.version}. Now write the first rule of the set.",
         PAGE.address(who, {"set": editor.new_id, "add": "rule"}),
         lambda: _page(request, saved, new_rule(saved, editor.new_id)),
     )

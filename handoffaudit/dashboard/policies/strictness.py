@@ -42,7 +42,7 @@ from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
 # At most this many versions of the last week are searched. If a row was in shadow mode in all of them, the oldest of
-# these versions counts as its start.
+# these versions counts as the switch to shadow mode.
 MOST_VERSIONS = 50
 
 
@@ -139,7 +139,7 @@ def _hours(since: datetime) -> str:
 
 
 def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> Effect:
-    lately = since_words(since) if figures.since == since else f"since the switch to shadow, {_hours(figures.since)}"
+    lately = since_words(since) if figures.since == since else f"since the switch to shadow {_hours(figures.since)} ago"
     if row == ANY_OTHER_TYPE:
         return Effect(figures, lately)
     blocked = ",".join(BLOCKED)
@@ -272,7 +272,8 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     name = type_name(switch.row)
     if saved.version == switch.base_version:
         return EDITING.done(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
-    said = "is enforced" if switch.enforces else "is in shadow: handoffs that would be blocked are accepted"
+    in_shadow = "is in shadow: every handoff that passes the layer structure is accepted"
+    said = "is enforced" if switch.enforces else in_shadow
     return EDITING.done(request, who, f"{name} {said} from now on. Version {saved.version}.")
 
 

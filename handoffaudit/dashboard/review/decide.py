@@ -140,7 +140,7 @@ def _do(
     """Run the action and answer with its result; `stays` opens the handoff again, because it waits for a decision."""
     version = request.POST.get("version", "")
     if not is_version(version):
-        return _incomplete(request, who, pk, "Open it again.")
+        return _incomplete(request, who, pk, "Open the handoff again.")
     try:
         handoff = act(request.POST.get("note", ""), int(version))
     except Handoff.DoesNotExist:
@@ -170,7 +170,7 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
 
 
 def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, remedy: str) -> HttpResponse:
-    return _refused(request, who, pk, ReviewError(f"Nothing was decided: the form was incomplete. {remedy}"))
+    return _refused(request, who, pk, ReviewError(f"Nothing was changed: the form was incomplete. {remedy}"))
 
 
 def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:

@@ -150,10 +150,10 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
     passed = activity.reassignment_of(handoff)
     if passed and activity.is_handled(passed):
-        return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
+        return "marked as handled, without a decision.", passed.by == who.person.get_username()
     if passed:
         done = f"assigned to {passed.to.get_username()}" if passed.to else "set aside"
-        return f"{done}. It waits, and nothing was judged.", passed.by == who.person.get_username()
+        return f"{done}. It still waits for a decision.", passed.by == who.person.get_username()
     proposal = decisions.find_proposal(handoff)
     if proposal:
         what = "approval" if proposal.decision == decisions.Decision.APPROVE else "decline"

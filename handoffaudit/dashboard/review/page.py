@@ -37,21 +37,19 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 
 @require_safe
 @require_role(Role.VIEWER)
+@live.refuse_bad_filters
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the poll of the queue: who has rows open, which of the page's `rows` left it, and how many are left.
+    """Answer the poll of the queue: who has which handoffs open, which of `rows` left the queue, and how many wait.
 
     The answer omits all three if `held`, the fingerprint that the page sends, is still current.
     """
-    try:
-        queue = read_queue(request, who, shown=live.rows_shown(request))
-        parts = _newer_activity(request, who, queue.queue_filters)
-        if request.GET.get("held") != queue.held:
-            parts.append(render_to_string("dashboard/review/parts.html#signs", {"queue": queue}))
-            counts = {"who": who, "progress": progress_of(who, queue.left_out)}
-            parts.append(render_to_string("dashboard/review/parts.html#progress", counts))
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    queue = read_queue(request, who, shown=live.rows_shown(request))
+    parts = _newer_activity(request, who, queue.queue_filters)
+    if request.GET.get("held") != queue.held:
+        parts.append(render_to_string("dashboard/review/parts.html#signs", {"queue": queue}))
+        counts = {"who": who, "progress": progress_of(who, queue.left_out)}
+        parts.append(render_to_string("dashboard/review/parts.html#progress", counts))
+    return live.answer(request, who, parts)
 
 
 def _newer_activity(request: HttpRequest, who: TenantMembership, filters: QueueFilters) -> list[str]:
@@ -99,15 +97,15 @@ KEYS = (
     Key("decline", ("d",), "decline, and open the next handoff"),
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
-    Key("pass", ("p",), "reassign; for nobody in particular, with a note"),
+    Key("pass", ("p",), "reassign to another reviewer, or to nobody in particular; with a note"),
     Key("undo", ("u",), "undo your last decision, proposal or assignment; again: the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),
     Key("similar", ("1", "2", "3"), "copy the note of a precedent"),
     Key("send", ("Ctrl Enter",), "in the note: take the decision that the line below names"),
     Key("select", ("x",), "select; while several are selected, a and d lead to the buttons for all of them"),
-    Key("range", ("X",), "select from the last selected one to here"),
-    Key("all", ("* a",), "select all that are shown, with a way to all that match"),
+    Key("range", ("X",), "select all handoffs from the last selected one to this one"),
+    Key("all", ("* a",), "select all listed handoffs; a link then leads to all that match"),
     Key("search", ("/",), "search the queue", Role.VIEWER),
     Key("help", ("?",), "these keys", Role.VIEWER),
     Key("leave", ("Escape",), "leave a field; then clear the selection; then return to the queue", Role.VIEWER),

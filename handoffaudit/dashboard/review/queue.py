@@ -285,7 +285,7 @@ def _find_field(tenant: Tenant, text: str, named: str) -> tuple[str, str]:
 
     The filters are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
     taken for a trace id. The value of the handoff id is the sender's, even if the person typed the handoff's own UUID.
-    `named` is the rule code whose title is `text`. Raise `FilterError`.
+    `named` is the rule code whose title is `text`. Raise `FilterError` for a text that cannot be a trace id.
     """
     trace = Filters.from_query({"trace": text}).trace
     for code in dict.fromkeys((text, named or text)):

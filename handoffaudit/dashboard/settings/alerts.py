@@ -21,7 +21,6 @@ from handoffaudit.dashboard.policies.forms import (
     Line,
     field_of,
     format_optional,
-    format_value,
     menu,
     number,
     read_text,
@@ -44,16 +43,16 @@ TITLES = {
     Watched.OVERDUE_HOLDS: "Overdue holds",
 }
 WHAT = {
-    Watched.REJECTION_RATE: f"{REJECTION_RATE} Of handoffs received in the window.",
+    Watched.REJECTION_RATE: f"{REJECTION_RATE} Only handoffs received in the window count.",
     Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged. Parked handoffs are left out.",
     Watched.FAIL_OPEN: "Handoffs received in the window, accepted without the LLM check and not checked since.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
 }
 SENTENCES = {
-    Watched.REJECTION_RATE: "Warn when the rejection rate over {window} is at least {warning}; alert from {alert}.",
+    Watched.REJECTION_RATE: "Warn when the rejection rate over {window} is at least {warning}; alert at {alert}.",
     Watched.QUEUE_AGE: "Warn when the oldest handoff has waited {warning} to be judged; alert after {alert}.",
-    Watched.FAIL_OPEN: "Warn from {warning} accepted in {window} without the LLM check; alert from {alert}.",
-    Watched.OVERDUE_HOLDS: "Warn from {warning} held for longer than their type allows; alert from {alert}.",
+    Watched.FAIL_OPEN: "Warn at {warning} accepted in {window} without the LLM check; alert at {alert}.",
+    Watched.OVERDUE_HOLDS: "Warn at {warning} held for longer than their type allows; alert at {alert}.",
 }
 FORM = fields_of(AlertRuleModel)
 LABELS = {name: field.title or name for name, field in FORM.items()}
@@ -76,8 +75,8 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     """Describe changes of alert rules."""
     found = []
     for change in changes:
-        label = "Threshold" if change.field == WHOLE_ROW else LABELS.get(change.field, change.field)
-        old, new = (format_optional(one) if one is None else format_value(one) for one in (change.old, change.new))
+        label = "Alert rule" if change.field == WHOLE_ROW else LABELS.get(change.field, change.field)
+        old, new = format_optional(change.old), format_optional(change.new)
         found.append(Line(TITLES[Watched(change.row)], label, old, new))
     return found
 

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Membership, Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.agents.agent import PAGE as ROLES
 from handoffaudit.dashboard.agents.declared import PAGE as DECLARED
 from handoffaudit.dashboard.diagnostics.files import PAGE as HANDOFF_FILES
 from handoffaudit.dashboard.policies.base import PolicyPage
@@ -93,7 +94,7 @@ ACTIONS: Final = {
     "subscriber.resume": "switched on the webhook",
     "subscriber.rotate": "made a new secret for the webhook",
     "subscriber.delete": "deleted the webhook",
-    "subscriber.again": "sent something again to the webhook",
+    "subscriber.again": "sent a delivery again to the webhook",
 }
 
 # The first part of each action's name, with the label of its kind of subject.
@@ -124,7 +125,7 @@ KINDS: Final = {
 
 _PAGES: Final[dict[str, PolicyPage[Any]]] = {
     page.versions.kind.value: page
-    for page in (STRICTNESS, RULES, SCHEMAS, PROMPTS, DECLARED, HANDOFF_FILES, THRESHOLDS, RETENTION)
+    for page in (STRICTNESS, RULES, SCHEMAS, PROMPTS, DECLARED, ROLES, HANDOFF_FILES, THRESHOLDS, RETENTION)
 }
 
 _VERSION: Final = re.compile(r"version ([1-9][0-9]{0,8})\Z")

@@ -300,7 +300,7 @@ _SHIPPED_RULES: Final[Mapping[str, Any]] = {rule["name"]: rule for rule in reten
 
 
 def _read_rules(content: str) -> dict[str, Any]:
-    """Return the rules of a stored version by name. What an earlier release did not store yet is as shipped."""
+    """Return the rules of a stored version by name. A value that an earlier release did not store is the default."""
     stored = {rule["name"]: rule for rule in orjson.loads(content)["rows"]}
     return {name: shipped | stored.get(name, {}) for name, shipped in _SHIPPED_RULES.items()}
 

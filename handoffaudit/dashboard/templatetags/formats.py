@@ -169,7 +169,7 @@ def rate_definition(name: str) -> str:
 def describe_change(change: ShareChange, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
-    `direction` is given if less is better. The result is empty if there is nothing to compare.
+    `direction` replaces the direction of the change where less is better. Nothing to compare gives an empty result.
     """
     how, before = direction or change.direction, format_share(change.before)
     if how == "none":

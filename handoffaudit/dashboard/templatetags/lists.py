@@ -269,7 +269,7 @@ def trace_url(slug: str, trace_id: str) -> str:
 def queue_rows(context: Context) -> SafeString:
     """Render the rows of the review queue in the context.
 
-    Fifty rows of templates would be most of the time of the page.
+    Rendering fifty rows with templates would take most of the time of the page.
     """
     queue, who, handoff = context["queue"], context["who"], context.get("handoff")
     query, opened, may_review = queue.query, handoff.pk if handoff else None, bool(context.get("may_review"))
@@ -324,7 +324,7 @@ def _render_pick(row: Row) -> str:
     return (
         '\n<label class="queue-pick">\n'
         f'<input class="queue-select"\ntype="checkbox"\nname="select"\nform="several"\nvalue="{one.pk}:{one.version}"\n'
-        f'aria-label="Select {source} to {target}, came {to_local(one.received_at):%H:%M:%S}">\n'
+        f'aria-label="Select {source} to {target}, received {to_local(one.received_at):%H:%M:%S}">\n'
         "</label>\n"
     )
 

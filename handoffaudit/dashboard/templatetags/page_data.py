@@ -79,7 +79,7 @@ def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
         "usual_days": USUAL_MUTE_DAYS,
         "who": context["who"],
         "may_review": context["may_review"],
-        # A refused form is shown under the address that took it, which cannot be opened.
+        # A refused form is shown under an address that takes only POST, so a redirect to it would fail.
         "next": context["request"].get_full_path() if context["request"].method == "GET" else "",
         "csrf_token": context["csrf_token"],
     }

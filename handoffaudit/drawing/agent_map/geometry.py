@@ -99,7 +99,7 @@ def choose_sides(source: int, target: int) -> tuple[Side, Side]:
 def lay_out(names: Sequence[str], weights: Weights, width: float, *, across: bool) -> Layout:
     """Place agents and lines in a map of `width` pixels.
 
-    With `across`, the layers go from left to right, and as many layers as fit. Else, the layers go from top to bottom.
+    With `across`, the layers go from left to right, and `width` limits their number. Else, they go from top to bottom.
     """
     weights = dict(sorted(weights.items()))
     if across:

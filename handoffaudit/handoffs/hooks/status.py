@@ -151,7 +151,7 @@ class Contradiction:
 
 
 def find_contradiction(status: Status, state: str) -> Contradiction | None:
-    """Return the contradiction between the status PASSED and a state that did not pass, or None if there is none.
+    """Return the contradiction if the status is PASSED but the handoff is rejected, declined or held, or else None.
 
     The answer of the hook must agree with the stored handoff: if the objective is met but the handoff is rejected for
     another reason, the hook answers FAILED, and if the handoff waits for a person, the hook answers UNKNOWN.

@@ -190,7 +190,7 @@ def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[Prepare
             for column, value in columns.items():
                 setattr(one, column, value)
     for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=known.state):
-        reason = f"it can't be read: {row.handoff_id} is the id of what was sent after it"
+        reason = f"it can't be read, and a later document has the id {row.handoff_id} now"
         transitions.record_event(row, sender, reason, **columns)
 
 

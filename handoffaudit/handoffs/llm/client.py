@@ -41,7 +41,7 @@ def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
     try:
         row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_find_oldest_valid_time()).first()
     except Error as error:
-        log.warning("kept answers of the LLM can't be read", error=str(error))
+        log.warning("stored answers of the LLM can't be read", error=str(error))
         return None
     if row is None:
         return None
@@ -167,7 +167,7 @@ def _commit(write: Callable[[], None]) -> None:
             with transaction.atomic(durable=True):
                 write()
         except Error as error:
-            log.warning("a call to the model could not be recorded", attempt=attempt, error=str(error))
+            log.warning("an LLM call could not be recorded", attempt=attempt, error=str(error))
             # The connection may have broken during the call to the LLM. The second attempt opens a new connection.
             if not connection.in_atomic_block:
                 connection.close()
@@ -348,4 +348,4 @@ def _record_in_breaker(model: str, admitted: Breaker, call: Call) -> None:
         else:
             limits.return_admission(model, admitted)
     except Error as error:
-        log.warning("the breaker of the model could not be told", model=model, error=str(error))
+        log.warning("the breaker could not record the result of an LLM call", model=model, error=str(error))

@@ -152,7 +152,7 @@ def _run_check(job: Job) -> bool:
     try:
         was_stored = check(job)
     except Exception:
-        log.exception("a handoff could not be checked by the model", handoff=str(job.handoff.pk))
+        log.exception("the LLM check of a handoff failed", handoff=str(job.handoff.pk))
         jobs.release(job)
         return False
     if was_stored and job.kind == CheckKind.RECHECK:

@@ -1,4 +1,4 @@
-"""Models of events of other systems (hook events, deliveries to webhooks, tool results) and of facts of traces."""
+"""Models of hook events, webhooks and their deliveries, tool results, telemetry, and the facts of traces."""
 
 from typing import Final
 
@@ -152,7 +152,7 @@ class Delivery(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["subscriber", "about"], name="one_delivery_per_event")]
         indexes = [
-            # `due_at` is empty after a delivery succeeded or was given up, and if its webhook was paused before.
+            # `due_at` is empty after a delivery succeeded or was given up, and while its webhook is paused.
             models.Index(fields=["due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due"),
             models.Index(
                 fields=["subscriber", "due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due_of_one"

@@ -165,7 +165,7 @@ class ReviewHold(models.Model):
 
 
 class Approval(models.Model):
-    """The permission of an approval: the sender may go on once, with this document, under this policy.
+    """An approval: the permission for the sender to go on once, with this document, under this policy.
 
     `document_hash` is the hash of the document with its context and evidence. `used_by` is the key that used the
     approval, or the `handoff_id` of the retry that it was carried to. `use_key` is the hash of the sender's key of the
@@ -362,7 +362,7 @@ class LegalHold(models.Model):
     """An order to keep data: nothing that an active hold names is removed by any path.
 
     `key` is the primary key of the handoff or the id of the trace, and empty for the whole tenant. `name` is the
-    `handoff_id` of the handoff. A lifted hold stays as a record.
+    `handoff_id`, the id of the trace, or the slug of the tenant. A lifted hold stays as a record.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

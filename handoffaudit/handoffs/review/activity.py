@@ -107,7 +107,7 @@ def _announce(handoff: Handoff, actor: Actor, to: Person | None, note: str) -> N
 
 
 def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
-    """Take an unreadable handoff out of the queue without judging it; call inside a transaction.
+    """Take an unreadable handoff out of the queue without a decision; call inside a transaction.
 
     Marking a handoff again changes nothing, unless the note is new.
     """
@@ -150,7 +150,7 @@ def _describe(passed: PassedOn) -> dict[str, Any]:
 
 
 def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
-    """Undo an assignment; call inside a transaction. An assignment that was replaced is current again."""
+    """Undo an assignment; call inside a transaction. The assignment that it replaced is current again."""
     before = passed.replaced
     if before is None:
         put_back(handoff, actor=actor)

@@ -35,8 +35,8 @@ _MARK_BYTES = 6
 class Selection:
     """A filtered view of the queue at the time `seen_at`.
 
-    Handoffs that arrived later are left out, and handoffs that changed later are refused. `shown` has the marks of the
-    handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw all of them.
+    Handoffs that arrived later are left out, and handoffs that changed later are refused. `shown` has a short hash of
+    each handoff that the reviewer saw (`Matching.shown`). None means that the reviewer saw all of them.
     """
 
     view: str
@@ -72,7 +72,7 @@ class Matching:
 
     @property
     def shown(self) -> str:
-        """Return the marks of the selected handoffs as text, for the form that shows them to the reviewer.
+        """Return the short hashes of the selected handoffs as text, for the form that shows these handoffs.
 
         The form sends the text back, so that no handoff is decided that the reviewer was not shown.
         """
@@ -148,7 +148,7 @@ def decide_matching(
 
 
 def parse_shown(text: str) -> frozenset[bytes]:
-    """Return the marks from the text of `Matching.shown`. Raise `ValueError`."""
+    """Return the short hashes from the text of `Matching.shown`. Raise `ValueError`."""
     try:
         raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeError) as error:

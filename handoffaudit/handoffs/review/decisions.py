@@ -134,7 +134,7 @@ class Decision(StrEnum):
     """An action that a person can take on a waiting handoff.
 
     `RESEND` declines an unreadable handoff and asks its sender to send it again. `HANDLED` takes an unreadable handoff
-    out of the queue without judging it.
+    out of the queue without a decision.
     """
 
     APPROVE = "approve"

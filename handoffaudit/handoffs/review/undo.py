@@ -125,7 +125,7 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
 def _undo(handoff: Handoff, *, actor: Actor) -> None:
     last = last_event(handoff)
     if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
-        raise NothingToUndo("somebody else made the last change of this handoff.")
+        raise NothingToUndo("the last change of this handoff is not yours.")
     if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
         remedy = " Reopen the handoff with a note." if handoff.state in DECIDED else ""
         raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old.{remedy}")

@@ -327,7 +327,7 @@ def _describe_refusal(response: httpx2.Response) -> str:
 def _describe_error(error: httpx2.HTTPError) -> str:
     text = clean(str(error) or type(error).__name__, 150)
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
-        return f"The certificate is not valid for this name ({text}): renew or replace the certificate."
+        return f"The certificate cannot be verified ({text}): renew or replace the certificate."
     if isinstance(error, httpx2.ConnectTimeout):
         return f"No connection within {CONNECT_SECONDS:g} s: check the host name, the port and the firewall."
     if isinstance(error, httpx2.ConnectError):

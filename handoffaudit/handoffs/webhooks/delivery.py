@@ -128,7 +128,7 @@ def list_ready(*, reliable: bool = False) -> list[int]:
 
 
 def retry_now(subscriber: Subscriber) -> None:
-    """Retry deliveries that got no answer before, now that the receiver responds again."""
+    """Retry the deliveries that got no answer and have a long pause, now that the receiver responds again."""
     unreached = _filter_deliveries(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
     unreached.filter(claim=None, last_status=None).update(due_at=timezone.now())
 

@@ -190,10 +190,10 @@ def dispatch() -> int:
 
 
 def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
-    """Store the deliveries of an event that has no row, one for each subscribed webhook.
+    """Store the deliveries of an event that has no `Event` row, one for each subscribed webhook.
 
     Call inside the transaction of the event, so that the deliveries exist only if the transaction commits. A webhook
-    receives no event from before its creation.
+    receives no event from before it was created or last enabled.
     """
     found = _Found()
     for one in list_active().get(tenant_id, ()):

@@ -77,7 +77,7 @@ EVENT_TEXTS: Final = {
         "An alert whose level changed is sent again, too ([alerts](alerts.md)).",
     ),
     EventType.GROUP: EventText(
-        "a muted finding group has grown and came back",
+        "a muted finding group has grown and comes back",
         "`group`: `id`, `change` (`regressed`), `code`, `title`, `path`, `routes` (at most ten: `source_agent_id`, "
         "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
         "Sent once each time that the group grows past its limit ([groups](groups.md)).",
@@ -153,8 +153,8 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
 def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
     """Switch a webhook on or off. Idempotent.
 
-    A webhook that is off receives no events, but its waiting deliveries stay. A webhook that is switched on receives
-    later events, and the waiting deliveries that are not older than three days or were tried before.
+    A webhook that is off receives no events, but its waiting deliveries stay. After a webhook is switched on, these
+    deliveries are sent, except those that waited for more than three days without a try.
     """
     found = _lock(tenant, pk)
     if found.active == on:

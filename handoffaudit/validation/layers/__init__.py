@@ -104,9 +104,9 @@ def entry_of(code: str) -> Code:
 class Example:
     """The example of one code.
 
-    `before` and `after` are documents, or texts that are not JSON. `beside` holds the context and the evidence sent
-    with the document. `judged` holds the settings that the example needs, as the tests name them. `note` describes
-    these settings for people.
+    `before` and `after` are documents, or texts that are not JSON. `beside` holds the fields sent with `before`, such
+    as context and evidence. `judged` holds the settings that `before` needs, as the tests name them. `beside_after` and
+    `judged_after` are the same for `after`. `note` describes the settings for people.
     """
 
     code: str

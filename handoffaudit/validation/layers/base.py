@@ -84,11 +84,11 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct):
-    """The results of the layers besides issues, for the verdict and for the layers that run later.
+    """The results of the layers, for the verdict and for the layers that run later.
 
-    `notes` holds, by layer, what a layer that ran did not check, and why an objective is met. `models` and `prompts`
-    hold, by layer, the LLM that was asked and the prompt. `unverified` is True if the LLM could not be asked, or gave
-    no usable answer. `issues` holds the issues found so far.
+    `notes` maps the name of a layer to a text: the values that the layer did not check, or why an objective is met.
+    `models` and `prompts` map the name of a layer to the LLM that was asked, and to the prompt. `unverified` is True if
+    the LLM could not be asked, or gave no usable answer. `issues` holds the issues found so far.
     """
 
     token_counts: TokenCounts | None = None
@@ -156,7 +156,7 @@ class AskedLater(Exception):
 
 
 class Layer(Protocol):
-    """A module of this package with a `name`.
+    """One step of validation: a module of this package, or an object with the same names.
 
     `check` never raises because of the content of a handoff. `check` raises `CouldNotRunError` if an external
     dependency fails.

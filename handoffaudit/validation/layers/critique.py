@@ -29,7 +29,7 @@ REMARK: Final = Code(
     "critique.remark",
     Severity.WARNING,
     "Critique remark",
-    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for it.",
+    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for the weakness.",
     why="The weakness is easier to fix before others build on it.",
     hint="Fix the weakness if the remark is right.",
 )

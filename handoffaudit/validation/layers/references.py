@@ -33,7 +33,7 @@ CODES: Final = (MISSING_FILE, EPHEMERAL)
 
 MOST_CHECKED: Final = 200
 _UNSEEN: Final = "the existence of the files was not checked: the server cannot see the sender's files"
-_OUTSIDE: Final = "the existence of the files was not checked: all files are outside the allowed folders"
+_OUTSIDE: Final = "the existence of the files was not checked: {} are outside the allowed folders"
 _TEMPORARY = (
     "/tmp/",  # noqa: S108  (looked for, not written to)
     "/var/tmp/",  # noqa: S108
@@ -69,7 +69,9 @@ def check(subject: Subject) -> Iterable[Issue]:
     outside: list[Reference] = []
     yield from limit_issues(_report_missing(looked_for, subject.files, outside))
     if len(outside) == len(looked_for):
-        raise NotCheckedError(_OUTSIDE)
+        raise NotCheckedError(
+            _OUTSIDE.format("all files" if len(looked_for) == len(named) else f"the first {MOST_CHECKED} files")
+        )
     subject.findings.notes[name] = _describe_unchecked(len(outside), len(named) - len(looked_for))
 
 

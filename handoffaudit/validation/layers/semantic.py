@@ -229,7 +229,7 @@ def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
             f"{layer_questions.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
         )
         return
-    doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
+    doubtful = f"with too little confidence ({found.confidence:.4g}; the minimum is {least:.4g})"
     says = f"is met {doubtful}" if found.met else "is not met"
     yield make(
         OBJECTIVE_NOT_MET,

@@ -1,4 +1,4 @@
-"""The critique: a second LLM's opinion of an output, requested only if the stakes justify the cost."""
+"""The critique: a second LLM's opinion of an output, requested only if a trigger of the settings applies."""
 
 import inspect
 import time

@@ -128,7 +128,7 @@ class CritiqueLayer:
         state = self._state
         try:
             critique = self._assess()
-        except Exception as error:  # noqa: BLE001  (as above)
+        except Exception as error:  # noqa: BLE001  (a user's subclass may raise anything)
             why = _log_failure(self.name, error)
             critique = Critique([_could_not_run(self.name, why)], why=why)
         yield from state.add(self.name, critique.issues)

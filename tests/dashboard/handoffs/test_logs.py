@@ -56,11 +56,15 @@ def test_without_javascript_links_lead_to_the_same_lines(
     client = sign_in(viewer)
     page = client.get(f"/t/acme/handoffs/{handoff.pk}/")
     links = {link.text: link.address for link in page.context["logs"]["searches"]}
-    assert list(links) == ["All of its trace", f"{handoff.source_agent_id} around its time", "writer around its time"]
+    assert list(links) == [
+        "All lines of this trace",
+        f"Lines of {handoff.source_agent_id} around this time",
+        "Lines of writer around this time",
+    ]
     for address in links.values():
         assert f'href="{escape(address)}"' in page.text
-    assert [row.kind for row in client.get(links["All of its trace"]).context["rows"]] == ["trace"]
-    assert [row.number for row in client.get(links["writer around its time"]).context["rows"]] == [1]
+    assert [row.kind for row in client.get(links["All lines of this trace"]).context["rows"]] == ["trace"]
+    assert [row.number for row in client.get(links["Lines of writer around this time"]).context["rows"]] == [1]
 
 
 def test_what_a_sender_dated_is_looked_for_at_that_time(
@@ -78,4 +82,4 @@ def test_where_no_log_says_anything_that_is_said(
 ) -> None:
     take(tenant, gate(moment(900)))
     page = sign_in(viewer).get(f"/t/acme/handoffs/{held.pk}/logs/").text
-    assert "No log says anything of its trace or its agents around its time" in page
+    assert "No log line of this trace or of these agents was found around this time" in page

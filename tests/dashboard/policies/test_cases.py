@@ -86,7 +86,7 @@ def test_an_editor_says_how_many_cases_would_fail(client: Client, admin: Person,
     layers = [layer for layer, on in row.pop("layers").items() if on]
     row = {name: value for name, value in row.items() if value is not False}
     form = row | {"row": "research_result", "layers": layers, "base_version": "0", "token_budget": "10"}
-    said = "Kept cases of its types: 1 of 2"
+    said = "Kept cases of the changed types: 1 of 2"
     assert f"{said} would fail." in client.post("/t/acme/strictness/cases/", form).text
     assert strictness.current(tenant).version == 0
     refused = client.post("/t/acme/strictness/cases/", form | {"token_budget": "none"})

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 from django.test import Client
 from django.utils import timezone
 
@@ -76,6 +77,17 @@ def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/{invented.pk}/").text
     assert "warning → error" in page
     assert not {"new", "gone"} & set(texts(page, "span"))
+
+
+def test_only_a_comparison_with_more_findings_than_the_limit_is_cut(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, large, _ = with_two_flips(as_admin, tenant, submit)
+    monkeypatch.setattr(pages, "MOST_ISSUES", 1)
+    one = as_admin.get(f"{address}{large.pk}/")
+    assert (len(one.context["findings"]), one.context["is_cut"]) == (1, False)
+    monkeypatch.setattr(pages, "MOST_ISSUES", 0)
+    assert as_admin.get(f"{address}{large.pk}/").context["is_cut"]
 
 
 def test_only_handoffs_of_the_tenant_are_compared(

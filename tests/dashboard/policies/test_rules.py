@@ -90,7 +90,7 @@ def test_a_set_and_its_first_rule_are_added(as_admin: Client, tenant: Tenant) ->
     response = as_admin.post(f"{PAGE}save/", data)
     assert response.status_code == 302
     page = as_admin.get(response.url).text
-    assert "Now write its first rule" in page
+    assert "Now write the first rule of the set" in page
     assert 'name="rule_id"' in page
     assert as_admin.post(f"{PAGE}save/", RULE | {"base_version": 1}).status_code == 302
     rule = rule_of(tenant)

@@ -105,7 +105,7 @@ def test_what_came_before_a_row_was_in_shadow_is_no_part_of_its_share(
     submit()
     put(tenant, "other")
     asked = text_of(as_admin.get(PAGE, {"switch": "message"}))
-    assert "Since the switch to shadow, 1 hour: 1 of 2 (50.0 %) passed only in shadow" in asked
+    assert "Since the switch to shadow 1 hour ago: 1 of 2 (50.0 %) passed only in shadow" in asked
 
 
 def test_the_figures_of_many_rows_put_in_shadow_one_by_one_cost_no_more_than_those_of_one(

@@ -141,7 +141,7 @@ def test_an_incomplete_form_decides_nothing(
 ) -> None:
     answer = decide(sign_in(reviewer), held, **{"decision": "approve"} | changes)
     assert answer.status_code == 400
-    assert "Nothing was decided" in answer.text
+    assert "Nothing was changed" in answer.text
     assert state_of(held) == "held"
 
 
@@ -350,7 +350,7 @@ def test_the_title_names_what_is_open_and_each_box_what_it_selects(
     assert text_of(page, "head title") == named
     assert f'data-title="{named}"' in page
     assert attributes(page, '[aria-label^="Select "]', "aria-label") == [
-        f"Select planner to {target}, came {one.received_at:%H:%M:%S}"
+        f"Select planner to {target}, received {one.received_at:%H:%M:%S}"
         for one, target in ((held, "writer"), (nameless, "(no name)"))
     ]
 
@@ -389,7 +389,7 @@ def test_what_could_not_be_read_offers_no_approval_and_no_repair(
         {
             "approve": "An unreadable handoff cannot be approved",
             "resend": "declined, and its sender is asked to send it again",
-            "handled": "marked as handled. Nothing was judged.",
+            "handled": "marked as handled, without a decision.",
         }.items(),
         strict=True,
     ):

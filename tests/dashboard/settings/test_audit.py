@@ -5,6 +5,7 @@ from django.test import Client
 from handoffaudit.accounts import keys, people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
 from handoffaudit.dashboard.settings.audit import ACTIONS, KINDS
+from handoffaudit.diagnostics.agents import declare_role
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import TypePolicy
@@ -44,6 +45,12 @@ def test_an_entry_has_a_page_with_all_that_was_recorded(
         assert text in page
     assert as_admin.get(f"{PAGE}audit/{number + 1}/").status_code == 404
     assert as_admin.get(f"{PAGE}audit/{'9' * 30}/").status_code == 404
+
+
+def test_an_entry_about_roles_links_to_the_comparison_of_the_versions(as_admin: Client, tenant: Tenant) -> None:
+    declare_role(tenant, "browser", "observer", "admin")
+    number = AuditEntry.objects.get(tenant=tenant, action="roles.save").number
+    assert "/t/acme/roles/compare/?from=0&amp;to=1" in as_admin.get(f"{PAGE}audit/{number}/").text
 
 
 def test_every_action_can_be_narrowed_to() -> None:

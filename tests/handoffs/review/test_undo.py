@@ -133,7 +133,7 @@ def test_nobody_undoes_what_another_did(tenant: Tenant, reviewer: Person, admin:
     decided = decide(judged(tenant, held()), reviewer)
     (result,) = undo(admin, decided)
     assert isinstance(result.error, NothingToUndo)
-    assert "somebody else" in result.error.message
+    assert "is not yours" in result.error.message
     assert now(decided).state == State.APPROVED
 
 

@@ -87,7 +87,9 @@ def test_a_temporary_path_is_found_though_the_file_is_not_looked_for() -> None:
 def test_files_that_may_not_be_looked_at_are_never_a_pass() -> None:
     nothing = judge(naming("a", "b"), files=Disk([None, None]))
     assert (nothing.layers[3].status, codes(nothing)) == ("skipped", [])
-    assert "outside" in nothing.layers[3].why
+    assert nothing.layers[3].why.endswith(": all files are outside the allowed folders")
+    many = judge(naming(*map(str, range(MOST_CHECKED + 1))), files=Disk([None] * MOST_CHECKED))
+    assert many.layers[3].why.endswith(": the first 200 files are outside the allowed folders")
     some = judge(naming("a", "b"), files=Disk([True, None]))
     assert (some.layers[3].status, some.layers[3].why) == (
         "passed",

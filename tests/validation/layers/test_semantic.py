@@ -182,7 +182,13 @@ def test_valid_is_taken_at_its_word_and_doubts_are_warnings() -> None:
             {"status": "PASSED", "confidence": 0.69, "reasoning": "R."},
             0.7,
             "rejected",
-            "The objective is met with too little confidence (0.69; 0.70 is asked for): R.",
+            "The objective is met with too little confidence (0.69; the minimum is 0.7): R.",
+        ),
+        (
+            {"status": "PASSED", "confidence": 0.699},
+            0.7,
+            "rejected",
+            "The objective is met with too little confidence (0.699; the minimum is 0.7).",
         ),
         (
             {"status": "Failed", "confidence": 1, "reasoning": "Gaps."},

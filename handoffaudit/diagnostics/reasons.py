@@ -121,7 +121,7 @@ def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair
     found = [
         ReasonChange(
             reason,
-            ShareChange(overall.reason_share(reason), before.reason_share(reason)),
+            ShareChange(overall.reason_shares[reason], before.reason_shares[reason]),
             sorted(agents[reason].items(), key=lambda item: (-item[1], item[0]))[:3],
         )
         for reason in overall.reasons

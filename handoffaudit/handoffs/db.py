@@ -337,7 +337,7 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 class RowReader(Generic[_Row]):
-    """Reads rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
+    """Read rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

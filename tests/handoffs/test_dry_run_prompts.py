@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import dry_run_prompts, dry_runs, notify, tasks
-from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, ModelCall, Trial
+from handoffaudit.handoffs.models import Handoff, HandoffBody, ModelAnswer, ModelBreaker, ModelCall, Trial
 from handoffaudit.policy.kinds import prompts, strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import Strictness, TypePolicy
@@ -140,6 +140,11 @@ def test_the_cost_of_many_is_told_from_the_newest(
     part = dry_runs.estimate_cost(planned(tenant))
     assert (part.looked_at, part.touched, part.questions) == (2, 3, 3)
     assert part.usd == pytest.approx(whole.usd, rel=0.05)
+    # Handoffs whose documents were removed cost nothing, also in the estimate for the others.
+    HandoffBody.objects.filter(handoff__handoff_id="h-2").delete()
+    removed = dry_runs.estimate_cost(planned(tenant))
+    assert (removed.looked_at, removed.touched) == (2, 2)
+    assert removed.usd < part.usd
 
 
 def test_the_cost_is_told_in_a_bounded_time(

@@ -28,7 +28,6 @@ from handoffaudit.diagnostics.logs.blocks import (
     compress,
     cut_blocks,
     digest_of,
-    lines_of,
     plan_writes,
 )
 from handoffaudit.diagnostics.logs.filters import IMPORT_ORDERS, Facets, LogQuery
@@ -39,6 +38,7 @@ from handoffaudit.diagnostics.logs.search import (
     Deadline,
     FoundLine,
     Page,
+    lines_of,
     match_lines,
     read_text,
 )

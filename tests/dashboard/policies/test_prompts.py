@@ -236,7 +236,7 @@ def test_what_would_cost_more_than_is_left_does_not_begin(
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=9.9999)
     told = as_admin.post(f"{PAGE}try/", added_one(agreed="5"))
     assert told.status_code == 200
-    assert "the dry run may cost more than is left of today’s budget" in told.text
+    assert "the dry run may cost more than is left of today" in told.text
     assert "Ask the LLM" not in told.text
     assert not Trial.objects.exists()
 

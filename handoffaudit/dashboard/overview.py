@@ -148,7 +148,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "no_worker": status.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         **_attention(who, waits, since),
         "alerts": llm_health.open_alerts(who.tenant),
-        "news": _list_news(who, load_news(who.tenant, until)),
+        "news": _list_news(who, load_news(who.tenant, until, closed)),
     }
     if context["total"]:
         for part in _PARTS:

@@ -262,13 +262,13 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
-    """Return the handoff that was received first, or None if there is none.
+    """Return the handoff that was received first, with the columns that callers read, or None if there is none.
 
     An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
     were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
     receipt, plus one second. Handoffs with later ids were received later.
     """
-    rows = rows.order_by("id")
+    rows = rows.only("received_at", "sent_at", "tries", "claim_expires_at").order_by("id")
     first = rows.first()
     if first and first.sent_at:
         before = rows.filter(pk__lt=first_id_at(first.received_at + timedelta(seconds=1)))[:COUNTED_LIVE]

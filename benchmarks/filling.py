@@ -158,7 +158,7 @@ class _Filler:
         values = self.defaults | self._values(index, pk, at, state, codes) | {"verdict": verdict}
         self._beside(index, pk, at, values, rows)
         stored = values | {"codes": Jsonb(codes)} if db.is_postgresql() else values
-        rows.handoffs.append([stored[column.attname] for column in HANDOFF.fields])
+        rows.handoffs.append([stored[name] for name in HANDOFF.names])
         place = counts.CountKey(
             self.tenant.pk,
             at.replace(minute=0, second=0, microsecond=0),

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 import structlog
+import uuid_utils
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from structlog.contextvars import bind_contextvars, clear_contextvars
@@ -108,7 +108,7 @@ def begin_request(environ: dict[str, Any]) -> str:
     The thread keeps the id until its next request, because a streamed body is written after the handler has returned.
     """
     given = environ.get(_ID_KEY, "")
-    found = given if _VALID_ID.fullmatch(given) else uuid.uuid4().hex
+    found = given if _VALID_ID.fullmatch(given) else uuid_utils.uuid4().hex
     _current.set(found)
     return found
 

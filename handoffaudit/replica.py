@@ -47,7 +47,7 @@ _reads: ContextVar[_Reads | None] = ContextVar("reads", default=None)
 
 
 class Router:
-    """Sends reads to the replica inside `prefer`, and everything else to the primary, also sign-in and membership."""
+    """Send reads to the replica inside `prefer`, and everything else to the primary, also sign-in and membership."""
 
     def db_for_read(self, model: Any, **hints: Any) -> str:
         reads = _reads.get()
@@ -84,7 +84,7 @@ def prefer(written: str = "") -> Iterator[_Reads | None]:
 
 
 class ReplicaMiddleware:
-    """Lets pages read from the replica, and tells the browser up to which position it has written."""
+    """Let pages read from the replica, and tell the browser up to which position it has written."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

@@ -209,19 +209,20 @@ class _Places:
     """The senders whose bodies are being read now."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._reading: Counter[Hashable] = Counter()
         self._waiting = 0
 
     def take(self, sender: Hashable, most: int) -> None:
         """Take a place for a sender; the caller must `leave` it. Raise `TooManyBodiesError` if no place is free."""
-        with self._changed:
+        with self._lock:
             if not self._has_place(sender, most) and not self._wait(sender, most):
                 raise TooManyBodiesError("Too many requests are sending their bodies slowly")
             self._reading[sender] += 1
 
     def leave(self, sender: Hashable) -> None:
-        with self._changed:
+        with self._lock:
             self._reading[sender] -= 1
             if not self._reading[sender]:
                 del self._reading[sender]

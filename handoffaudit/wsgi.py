@@ -6,6 +6,7 @@ API requests skip the middleware of pages, which would halve the rate of submiss
 import os
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable
+from http import HTTPStatus
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
@@ -20,11 +21,12 @@ from django.db import DatabaseError, connection, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
+from django.utils.log import log_response
 
 django.setup(set_prefix=False)
 
 from handoffaudit import database_faults, observability, request_bodies  # noqa: E402 -- needs the apps loaded
-from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
+from handoffaudit.accounts.keys import KeyIdentity, authenticate, recall  # noqa: E402
 from handoffaudit.api.auth import IDENTITY  # noqa: E402
 from handoffaudit.api.errors import FAULT, TELEMETRY, ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import (  # noqa: E402
@@ -61,6 +63,21 @@ class ApiHandler(WSGIHandler):
         self._middleware_chain = convert_exception_to_response(self._problems)
         # The matches of addresses without parameters, such as the address of submissions.
         self._resolved: dict[str, Any] = {}
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        """Answer a request.
+
+        Django's own method also sets the prefix and the table of addresses, which are always the same, looks for old
+        connections, which the end of the previous request has closed, and adds cookies.
+        """
+        request = self.request_class(environ)
+        response: Any = self._middleware_chain(request)
+        response._resource_closers.append(request.close)  # noqa: SLF001 -- as Django's own method does
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
+        response._handler_class = self.__class__  # noqa: SLF001
+        start_response(f"{response.status_code} {response.reason_phrase}", list(response.items()))
+        return response
 
     def resolve_request(self, request: HttpRequest) -> Any:
         """Return the match of an address, remembered because Django tries the patterns of all addresses in turn."""
@@ -238,8 +255,11 @@ def _key_of(environ: dict[str, Any]) -> KeyIdentity | None:
     kind, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if kind.lower() != "bearer":
         return None
+    secret = secret.strip()
+    if identity := recall(secret):
+        return identity
     try:
-        return authenticate(secret.strip())
+        return authenticate(secret)
     except DatabaseError as error:
         environ[FAULT] = fault_of(error)
         return None

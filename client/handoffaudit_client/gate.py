@@ -136,4 +136,4 @@ class Gate:
 
 
 class _NotAllowed(Exception):
-    """The key may not read handoffs."""
+    """The error for a key that may not read handoffs."""

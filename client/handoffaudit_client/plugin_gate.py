@@ -17,7 +17,7 @@ POLICIES = ("block", "interrupt", "observe")
 
 
 class PluginGate:
-    """Asks for verdicts by a policy: `block` waits for a person, `interrupt` never waits, `observe` only sends."""
+    """Ask for verdicts by a policy: `block` waits for a person, `interrupt` never waits, `observe` only sends."""
 
     def __init__(
         self,

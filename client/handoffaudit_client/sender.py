@@ -59,7 +59,7 @@ _OF_THE_ADDRESS = {404, 405, 410}
 
 
 class Later(Exception):
-    """The batch stays in the spool. The message says why.
+    """The error for a batch that stays in the spool. The message says why.
 
     `is_broken` means that the server failed on the request; one of its lines may be the cause.
     """
@@ -96,7 +96,7 @@ class WakeUp:
 
 
 class Sender:
-    """Sends the lines of the spools in batches, with pauses while the server is away.
+    """Send the lines of the spools in batches, with pauses while the server is away.
 
     `clock` returns seconds that only grow; tests give their own.
     """

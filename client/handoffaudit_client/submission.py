@@ -33,7 +33,7 @@ _NO_CONTROLS = dict.fromkeys(range(32), " ")
 
 
 class Submissions:
-    """Makes submissions: plain JSON, without secrets, and within the limits of the server."""
+    """Make submissions: plain JSON, without secrets, and within the limits of the server."""
 
     def __init__(self, *, mask_secrets: bool = True, before_send: BeforeSend | None = None) -> None:
         self._mask_secrets = mask_secrets

@@ -38,7 +38,7 @@ _LONGEST_PAUSE = 600.0
 
 
 class Unreachable(Exception):
-    """The server gave no complete answer; the message says why."""
+    """The error for a request without a complete answer; the message says why."""
 
 
 class Answer:

@@ -156,6 +156,14 @@ def authenticate(secret: str) -> KeyIdentity | None:
     return kept.identity
 
 
+def recall(secret: str) -> KeyIdentity | None:
+    """Return the identity that a secret belongs to if no look at the database is due, else None."""
+    kept = _cache.get(digest(secret)) if secret.isascii() else None
+    if kept is None or kept.fresh_until <= time.monotonic() or min(kept.expires_at, kept.touch_at) <= time.time():
+        return None
+    return kept.identity
+
+
 def forget_key(secret_hash: str) -> None:
     global _revocations  # noqa: PLW0603
     with _guard:

@@ -34,11 +34,10 @@ class LeavesFolder(OSError):
 
 
 class NoRegularFile(OSError):
-    """The error for a path that is no regular file; `found` is its status."""
+    """The error for a path that is no regular file; `found` is the status of the path."""
 
     def __init__(self, found: os.stat_result) -> None:
         super().__init__(errno.EINVAL, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
-        self.found = found
 
 
 @contextmanager
@@ -195,13 +194,14 @@ def look(path: Path, folder: Path | None = None) -> LookedUpFile:
     """
     try:
         with _open_parent(path, folder) as (parent, name, found):
-            return _read_found(parent, name, found)
+            changed_ns = None if stat.S_ISDIR(found.st_mode) else found.st_mtime_ns
+            return LookedUpFile(_read(parent, name, found), changed_ns)
     except LeavesFolder as error:
         return LookedUpFile(_describe_unread(str(error.strerror)), error.changed_ns)
     except FileNotFoundError:
-        return _describe_absent(_explain_broken_link(path))
+        return LookedUpFile(_describe_absent(_explain_broken_link(path)))
     except OSError as error:
-        return _describe_absent(f"it can't be looked up: {_explain_error(error)}")
+        return LookedUpFile(_describe_absent(f"it can't be looked up: {_explain_error(error)}"))
 
 
 def _explain_broken_link(path: Path) -> str:
@@ -234,17 +234,8 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _read_found(parent: int, name: str, found: os.stat_result) -> LookedUpFile:
-    try:
-        return LookedUpFile(_read(parent, name, found), found.st_mtime_ns)
-    except NoRegularFile as error:
-        return LookedUpFile(
-            _describe_absent(str(error.strerror)).file, None if stat.S_ISDIR(found.st_mode) else found.st_mtime_ns
-        )
-
-
-def _describe_absent(why: str) -> LookedUpFile:
-    return LookedUpFile({"exists": False} | ({"error": why} if why else {}))
+def _describe_absent(why: str) -> dict[str, Any]:
+    return {"exists": False} | ({"error": why} if why else {})
 
 
 def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
@@ -252,8 +243,8 @@ def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
         return _describe_unread(f"it has {found.st_size:,} bytes; the maximum is {LONGEST_FILE:,}")
     try:
         raw = _read_in(parent, name, found, LONGEST_FILE + 1)
-    except NoRegularFile:
-        raise
+    except NoRegularFile as error:
+        return _describe_absent(str(error.strerror))
     except OSError as error:
         return _describe_unread(_explain_error(error))
     if len(raw) > LONGEST_FILE:

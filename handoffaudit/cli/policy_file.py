@@ -176,7 +176,7 @@ class _Open:
 
 
 class _Builder:
-    """Builds the values of one document from parser events, and records their lines."""
+    """Build the values of one document from parser events, and record their lines."""
 
     def __init__(self, lines: dict[Place, int]) -> None:
         self._lines = lines

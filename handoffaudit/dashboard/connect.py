@@ -148,6 +148,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 @require_role(Role.VIEWER)
 @require_safe
+@live.refuse_bad_filters
 def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer with the section of the first handoff if the handoff arrived or was judged since the last answer."""
     found = watch(request, who)

@@ -182,10 +182,8 @@ _LOOKED_AT: Final = 3
 
 def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
     """Return a failed handoff and an accepted handoff of its route and type: the newest such pair, or None."""
-    for failed in newest[:_LOOKED_AT]:
-        if passed := find_accepted(failed, without=group.code):
-            return Pair.of(passed, failed)
-    return None
+    pairs = ((find_accepted(failed, without=group.code), failed) for failed in newest[:_LOOKED_AT])
+    return next((Pair.of(passed, failed) for passed, failed in pairs if passed), None)
 
 
 @require_role(Role.VIEWER)
@@ -195,6 +193,7 @@ def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespon
     return _newer_decisions(request, who, found) if live.is_asked(request) else answer(request, who, found)
 
 
+@live.refuse_bad_filters
 def _newer_decisions(request: HttpRequest, who: TenantMembership, group: FindingGroup) -> HttpResponse:
     """Answer the poll of an open group: its number of waiting handoffs and its decisions, where they changed."""
     (number,), decided = _waiting_numbers(who, [group]), group_members.count_decisions(who.tenant, group.pk)
@@ -203,7 +202,7 @@ def _newer_decisions(request: HttpRequest, who: TenantMembership, group: Finding
     current = {"waits": number.token, "button": number.token, "decided": decided.mark}
     newer = [name for name, token in current.items() if request.GET.get(name, token) != token]
     parts = [render_to_string(f"{GROUP_TEMPLATE}#{name}", context, request) for name in newer]
-    return _answer_live(request, who, parts)
+    return live.answer(request, who, parts)
 
 
 def _review_url(who: TenantMembership, group: FindingGroup) -> str:
@@ -360,6 +359,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return response
 
 
+@live.refuse_bad_filters
 def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the poll of an open list: the numbers of waiting handoffs that changed."""
     shown = set(request.GET.get("rows", "").split("~")[: live.MOST_ROWS])
@@ -371,14 +371,7 @@ def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     parts = [
         render_to_string("dashboard/groups/page.html#waiting", {"line": one, "review_address": review}) for one in newer
     ]
-    return _answer_live(request, who, parts)
-
-
-def _answer_live(request: HttpRequest, who: TenantMembership, parts: Sequence[str]) -> HttpResponse:
-    try:
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    return live.answer(request, who, parts)
 
 
 def _waiting_numbers(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:

@@ -5,8 +5,9 @@ The page sends what it shows, so the server stores nothing about viewers. The sc
 
 import re
 import uuid
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Final, ParamSpec
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -23,6 +24,8 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.review.queue import count_pressing
+
+P = ParamSpec("P")
 
 # The script static/js/live.js sends at most this many rows.
 MOST_ROWS = 100
@@ -106,19 +109,25 @@ def is_asked(request: HttpRequest) -> bool:
     return "X-Live" in request.headers
 
 
-def invalid_filter(bad: FilterError) -> HttpResponse:
-    """Answer 400, which makes the script stop polling; the text is for developers."""
-    return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
+def refuse_bad_filters(view: Callable[P, HttpResponse]) -> Callable[P, HttpResponse]:
+    """Let a view answer a bad filter with 400, which makes the script stop polling; the text is for developers."""
+
+    @wraps(view)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        try:
+            return view(*args, **kwargs)
+        except FilterError as bad:
+            return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
+
+    return wrapped
 
 
 @require_role(Role.VIEWER)
 @require_safe
+@refuse_bad_filters
 def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer live updates for pages of which only the menu and the states of handoffs change."""
-    try:
-        return answer(request, who)
-    except FilterError as bad:
-        return invalid_filter(bad)
+    return answer(request, who)
 
 
 def _states(request: HttpRequest, who: TenantMembership) -> list[str]:

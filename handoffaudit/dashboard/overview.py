@@ -26,7 +26,6 @@ from handoffaudit.diagnostics.codes import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.news import DAYS_OF_ROUTES, News, load_news
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing, Mark
-from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.filters import Filters
@@ -149,7 +148,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "no_worker": status.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         **_attention(who, waits, since),
         "alerts": llm_health.open_alerts(who.tenant),
-        "news": _list_news(who, load_news(who.tenant, until)),
+        "news": _list_news(who, load_news(who.tenant, until, closed)),
     }
     if context["total"]:
         for part in _PARTS:
@@ -204,6 +203,7 @@ def _join_waits(waits: stats.Waiting) -> str:
     return f"{waits.held}.{waits.overdue}.{waits.rejected_undecided}.{waits.parked}"
 
 
+@live.refuse_bad_filters
 def _newer(
     request: HttpRequest,
     who: TenantMembership,
@@ -222,11 +222,8 @@ def _newer(
     missed = status.missing_worker_message(who.tenant, waits.oldest_unjudged_at)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/page.html#no_worker", {"no_worker": missed}, request))
-    try:
-        parts += _newer_parts(request, who, figures, shown)
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    parts += _newer_parts(request, who, figures, shown)
+    return live.answer(request, who, parts)
 
 
 def _newer_parts(request: HttpRequest, who: TenantMembership, figures: dict[str, Any], shown: Shown) -> Iterator[str]:

@@ -333,6 +333,7 @@ def _mark(versions: Mapping[UUID, int]) -> str:
     return f"{len(versions)}.{max(versions).hex}.{sum(versions.values())}"
 
 
+@live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
     """Answer the drawings if a handoff in them changed, and how many handoffs of the trace arrived later."""
     number = queries.count_new(who.tenant, Filters(trace=trace_id), _after(request), MOST_NEW)

@@ -145,17 +145,15 @@ def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str
     return build_url(reverse("dashboard:traces", args=[who.tenant.slug]), query, after)
 
 
+@live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the traces of the page that changed, and how many matching handoffs of any trace arrived since."""
-    try:
-        parts = _changed_rows(request, who)
-        asked = TraceFilters.from_query(request.GET)
-        if request.GET.get("after"):
-            href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
-            parts += live.number(request, _count_new(request, who, asked), MOST_NEW, href)
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    parts = _changed_rows(request, who)
+    asked = TraceFilters.from_query(request.GET)
+    if request.GET.get("after"):
+        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
+        parts += live.number(request, _count_new(request, who, asked), MOST_NEW, href)
+    return live.answer(request, who, parts)
 
 
 def _count_new(request: HttpRequest, who: TenantMembership, asked: TraceFilters) -> int:

@@ -125,19 +125,17 @@ class FileTally:
         """Return the most frequent reason, or an empty text if all files were used."""
         return max(self.reasons, key=lambda reason: self.reasons[reason]) if self.unused else ""
 
-    def reason_share(self, reason: str) -> Share:
-        return Share(self.reasons[reason], self.total)
-
     @property
     def reason_shares(self) -> dict[str, Share]:
-        reasons = self.reasons
-        total = self.used + sum(reasons.values())
-        return {reason: Share(number, total) for reason, number in reasons.items()}
+        return self._share_each(self.reasons)
 
     @property
     def file_reason_shares(self) -> dict[str, Share]:
+        return self._share_each(self.file_reasons)
+
+    def _share_each(self, numbers: Mapping[str, int]) -> dict[str, Share]:
         total = self.total
-        return {reason: Share(number, total) for reason, number in self.file_reasons.items()}
+        return {reason: Share(number, total) for reason, number in numbers.items()}
 
     @classmethod
     def of(cls, several: "Iterable[FileTally]") -> "FileTally":

@@ -1,20 +1,26 @@
 """News of a tenant: what is new or moved since yesterday, compared with the weeks before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cache
 from math import sqrt
 from typing import Any, Final
 
-from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet, Sum
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.compiled_queries import DAY, TENANT, TIME, CompiledQuery, Parameter, bind
+from handoffaudit.handoffs.compiled_queries import (
+    DAY,
+    TENANT,
+    TIME,
+    ClosedDays,
+    CompiledQuery,
+    Parameter,
+    sum_rows,
+)
 from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyTotal
-from handoffaudit.handoffs.rates import SUMS, TOTAL, Share, Sums, outcome_counts_of
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy.models import Kind, PolicyVersion
 
 MOST_OF_A_KIND: Final = 5
@@ -70,19 +76,20 @@ class News:
         return bool(self.codes or self.routes or self.rates or self.policies)
 
 
-def load_news(tenant: Tenant, now: datetime) -> News:
+def load_news(tenant: Tenant, now: datetime, closed: ClosedDays | None = None) -> News:
     """Return the changes since the beginning of yesterday (UTC), from the stored counts."""
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
     is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))
     policies = PolicyVersion.objects.filter(tenant=tenant, kind__in=JUDGED_BY, changed_at__gte=since)
-    earlier, routes = _sum_routes(tenant, day) if is_comparable else ({}, {})
+    closed = closed or ClosedDays(tenant.pk, now)
+    unseen, moved = _compare_routes(closed, day) if is_comparable else ({}, [])
     return News(
         since=since,
         is_comparable=is_comparable,
         codes=_new_codes(tenant, since) if is_comparable else [],
-        routes=_new_routes(tenant, day, earlier, routes),
-        rates=_moved_rates(earlier, routes),
+        routes=_new_routes(tenant, day, unseen),
+        rates=_sort_rates(moved),
         policies=list(policies.order_by("-changed_at").defer("content")[:MOST_OF_A_KIND]),
     )
 
@@ -123,71 +130,55 @@ _ROUTES_BEFORE: Final = CompiledQuery(
 )
 
 
-def _sum_routes(tenant: Tenant, day: date) -> tuple[dict[Route, Sums], dict[Route, Sums]]:
-    """Return the outcomes of routes that may be new or may have moved: in the weeks before `day`, and since then.
+_PAIRS: Final = DailyPair.objects.filter(tenant=TENANT).order_by().values_list(*_ROUTE, *OUTCOMES)
+_PAIRS_BEFORE: Final = CompiledQuery(lambda: _PAIRS.filter(day__gte=Parameter("first", DAY), day__lt=_DAY))
+_PAIRS_SINCE: Final = CompiledQuery(lambda: _PAIRS.filter(day__gte=_DAY))
 
-    The first result lacks new routes. A tenant may have thousands of routes, so the database compares only the routes
-    with the most handoffs. Handoffs that lack an agent are left out.
+# PostgreSQL takes longer to sum the columns than to read the rows, so there are few sums: accepted handoffs, final
+# attempts, and all handoffs.
+_SUMS: Final = tuple(
+    f"CAST(SUM({columns}) AS bigint)"
+    for columns in ("accepted", "accepted + decided + stopped", "accepted + decided + stopped + superseded")
+)
+_MOST_FIRST: Final = f"ORDER BY {_SUMS[2]} DESC LIMIT {_MOST_ROUTES}"
+
+
+def _compare_routes(closed: ClosedDays, day: date) -> tuple[dict[Route, int], list[MovedRate]]:
+    """Return the handoffs of each route that may be new since `day`, and the routes whose acceptance rate moved.
+
+    A tenant may have thousands of routes, so only the routes with the most handoffs are compared. Handoffs that lack an
+    agent are left out.
     """
-    sql, params = _compile_routes()
-    values = {"tenant": tenant.pk, "first": day - timedelta(days=DAYS_BEFORE), "day": day}
-    with connection.cursor() as cursor:
-        cursor.execute(sql, bind(params, values, connection))
-        rows = cursor.fetchall()
-    length = len(OUTCOMES)
-    now = {(source, target): Sums(*sums[length:]) for source, target, _, *sums in rows}
-    before = {(source, target): Sums(*sums[:length]) for source, target, is_new, *sums in rows if not is_new}
-    return before, now
+    first = day - timedelta(days=DAYS_BEFORE)
+    before = [_PAIRS_BEFORE.statement(tenant=closed.tenant_id, first=first, day=day)]
+    earlier = closed.sum_rows(first, _ROUTE, _SUMS, _PAIRS_BEFORE, lambda: before)
+    earlier = sum_rows(before, _ROUTE, _SUMS, _MOST_FIRST) if earlier is None else earlier
+    recent = sum_rows([_PAIRS_SINCE.statement(tenant=closed.tenant_id, day=day)], _ROUTE, _SUMS, _MOST_FIRST)
+    known = {(source, target): (accepted, final) for source, target, accepted, final, _ in earlier}
+    unseen: dict[Route, int] = {}
+    moved: list[MovedRate] = []
+    for source, target, accepted, final, total in recent:
+        if not (source and target):
+            continue
+        then, of = known.get((source, target), (0, -1))
+        if of < 0:
+            unseen[source, target] = total
+        # Most routes end here: a page must not make an object for each of them.
+        elif 100 * abs(accepted * of - then * final) >= _FEWEST_POINTS * final * of:
+            moved.append(MovedRate(source, target, Share(then, of), Share(accepted, final)))
+    return unseen, [one for one in moved if has_moved(one.before, one.now)]
 
 
-@cache
-def _compile_routes() -> tuple[str, list[Any]]:
-    """Return the statement of `_sum_routes` and its parameters."""
-    found = DailyPair.objects.filter(tenant=TENANT).order_by().values_list(*_ROUTE, *OUTCOMES)
-    times = (found.filter(day__gte=Parameter("first", DAY), day__lt=_DAY), found.filter(day__gte=_DAY))
-    compiled = [rows.query.sql_with_params() for rows in times]
-    by, names = ", ".join(_ROUTE), tuple(OUTCOMES)
-    sums = ", ".join(f"{total} AS {name}" for name, total in zip(names, SUMS, strict=True))
-    earlier, recent = (
-        f"SELECT {by}, {sums} FROM ({sql}) AS counted GROUP BY {by} ORDER BY {TOTAL} DESC LIMIT {_MOST_ROUTES}"  # noqa: S608
-        for sql, _ in compiled
-    )
-    numbers = ", ".join(f"{rows}.{name}" for rows in ("earlier", "recent") for name in names)
-    final = {rows: f"({rows}.accepted + {rows}.decided + {rows}.stopped)" for rows in ("earlier", "recent")}
-    rates = [f"1.0 * {rows}.accepted / NULLIF({total}, 0)" for rows, total in final.items()]
-    # The database's limit is slightly below the smallest difference that counts, so that rounding loses no route.
-    sql = f"""
-        WITH earlier AS ({earlier}), recent AS ({recent})
-        SELECT recent.source_agent_id, recent.target_agent_id, earlier.accepted IS NULL, {numbers}
-        FROM recent LEFT JOIN earlier ON earlier.source_agent_id = recent.source_agent_id
-            AND earlier.target_agent_id = recent.target_agent_id
-        WHERE recent.source_agent_id <> '' AND recent.target_agent_id <> '' AND (
-            earlier.accepted IS NULL OR {final["earlier"]} >= {_FEWEST_BEFORE} AND {final["recent"]} >= {_FEWEST_NOW}
-            AND ABS({rates[0]} - {rates[1]}) >= {_FEWEST_POINTS / 101}
-        ) ORDER BY recent.accepted + recent.decided + recent.stopped + recent.superseded DESC
-    """  # noqa: S608
-    return sql, [param for _, params in compiled for param in params]
-
-
-def _new_routes(
-    tenant: Tenant, day: date, earlier: Mapping[Route, Sums], now: Mapping[Route, Sums]
-) -> list[tuple[Route, int]]:
-    unseen = {route: sums.total for route, sums in now.items() if route not in earlier and sums.total}
-    if not unseen:
+def _new_routes(tenant: Tenant, day: date, unseen: Mapping[Route, int]) -> list[tuple[Route, int]]:
+    if not any(unseen.values()):
         return []
-    # `earlier` covers only `DAYS_BEFORE` and the routes with the most handoffs, so the other routes are looked up here.
+    # The comparison covers `DAYS_BEFORE` and the routes with the most handoffs, so other routes are looked up here.
     known = set(_ROUTES_BEFORE.rows(tenant=tenant.pk, first=day - timedelta(days=DAYS_OF_ROUTES), day=day))
-    found = [(route, number) for route, number in unseen.items() if route not in known]
+    found = [(route, number) for route, number in unseen.items() if number and route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]
 
 
-def _moved_rates(before: Mapping[Route, Sums], now: Mapping[Route, Sums]) -> list[MovedRate]:
-    rates = (
-        MovedRate(*route, outcome_counts_of(before[route]).share, outcome_counts_of(sums).share)
-        for route, sums in now.items()
-        if route in before
-    )
-    moved = [one for one in rates if has_moved(one.before, one.now)]
+def _sort_rates(moved: Iterable[MovedRate]) -> list[MovedRate]:
     return sorted(moved, key=lambda one: (not one.has_fallen, -abs(one.now.value - one.before.value)))[:MOST_OF_A_KIND]
 
 

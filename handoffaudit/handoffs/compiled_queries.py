@@ -191,9 +191,9 @@ def merge_rows(some: Iterable[Row], others: Iterable[Row], place: int) -> list[R
 # Only sums of days that are at most this old are kept, and only sums from at least this many days before.
 _OLDEST: Final = timedelta(days=31)
 _FEWEST: Final = timedelta(days=3)
-# Sums with more rows than this are not kept. A process keeps at most this many sums.
-_MOST_ROWS: Final = 2_500
-_MOST_SUMS: Final = 128
+# A process keeps at most this many rows, some 20 MB, and no sums with more than a tenth of that.
+_MOST_KEPT: Final = 50_000
+_MOST_ROWS: Final = 5_000
 # A recount may correct counts of days whose hourly totals are right, so no sum is kept for longer than this.
 _KEPT_SECONDS: Final = 600.0
 
@@ -242,7 +242,7 @@ class ClosedDays:
         with _kept_lock:
             _kept[place] = (self._state, time.monotonic() + _KEPT_SECONDS, rows)
             _kept.move_to_end(place)
-            while len(_kept) > _MOST_SUMS:
+            while sum(1 + len(some or ()) for *_, some in _kept.values()) > _MOST_KEPT:
                 _kept.popitem(last=False)
         return rows
 

@@ -67,11 +67,12 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
     The statement is committed at once, unless the thread has begun a transaction. A thread without a connection takes a
     connection of the pool for this statement only, because Django takes several times as long to get and return one.
     """
-    pool = connection.pool  # type: ignore[attr-defined]
-    if connection.connection is not None or pool is None or pool.closed:
+    # Each attribute of `connection` takes several calls.
+    database: Any = connections[DEFAULT_DB_ALIAS]
+    if database.connection is not None or (pool := database.pool) is None or pool.closed:
         with server_cursor() as cursor:
             return cursor.execute(sql, values, prepare=True, binary=True).fetchone()
-    with connection.wrap_database_errors:
+    with database.wrap_database_errors:
         while not is_open(opened := pool.getconn()):
             # The pool replaces the closed connection.
             pool.putconn(opened)
@@ -266,8 +267,7 @@ def upsert_rows(columns: Columns, rows: Sequence[Sequence[Any]], key: int, *, ad
     unique = ", ".join(f'"{name}"' for name in columns.names[:key])
     change = f'"{{0}}" = "{columns.table}"."{{0}}" + excluded."{{0}}"' if adds else '"{0}" = excluded."{0}"'
     changes = ", ".join(map(change.format, columns.names[key:]))
-    arrays = f"SELECT * FROM unnest({columns.arrays})"  # noqa: S608
-    source = arrays if is_postgresql() else f"VALUES ({columns.placeholders()})"
+    source = f"SELECT * FROM unnest({columns.arrays})" if is_postgresql() else f"VALUES ({columns.placeholders()})"  # noqa: S608
     sql = f'INSERT INTO "{columns.table}" ({columns.name_list}) {source} ON CONFLICT ({unique}) DO UPDATE SET {changes}'
     if is_postgresql():
         with server_cursor() as cursor:
@@ -337,7 +337,7 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 class RowReader(Generic[_Row]):
-    """Reads rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
+    """Read rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

@@ -214,6 +214,7 @@ def health_line(line: HealthLine) -> str:
 LOGGER: Final = "handoffaudit.events"
 
 log = structlog.get_logger(LOGGER)
+_logger = logging.getLogger(LOGGER)
 
 
 def log_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:
@@ -261,7 +262,7 @@ def log_file_report(line: HealthLine, tenant_id: int, report: str, *, failed: bo
 
 
 def _is_wanted(level: int) -> bool:
-    return settings.EVENTS_FILE is not None or logging.getLogger(LOGGER).isEnabledFor(level)
+    return _logger.isEnabledFor(level) or settings.EVENTS_FILE is not None
 
 
 def _write_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:

@@ -56,7 +56,8 @@ class _Waker:
         self._asks += 1
         if request_id := current_id():
             self._ids.append(request_id)
-        self._wake_event.set()
+        if not self._wake_event.is_set():
+            self._wake_event.set()
         if self._thread is None or not self._thread.is_alive():
             with self._lock:
                 if self._thread is None or not self._thread.is_alive():

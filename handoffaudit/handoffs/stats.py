@@ -262,13 +262,13 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
-    """Return the handoff that was received first, or None if there is none.
+    """Return the handoff that was received first, with the columns that callers read, or None if there is none.
 
     An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
     were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
     receipt, plus one second. Handoffs with later ids were received later.
     """
-    rows = rows.order_by("id")
+    rows = rows.only("received_at", "sent_at", "tries", "claim_expires_at").order_by("id")
     first = rows.first()
     if first and first.sent_at:
         before = rows.filter(pk__lt=first_id_at(first.received_at + timedelta(seconds=1)))[:COUNTED_LIVE]
@@ -317,16 +317,16 @@ class WorkerQueue:
 
 
 def measure_worker_queue() -> WorkerQueue:
-    """Count the waiting handoffs of all tenants, with two queries that each read `COUNTED_LIVE` index entries at most.
+    """Count the waiting handoffs of all tenants up to `COUNTED_LIVE`, in two queries.
 
-    The health of the workers concerns the operator and no single tenant.
+    The first query also reads the handoffs that wait for the LLM, as a worker does that looks for new handoffs. The
+    health of the workers concerns the operator and no single tenant.
     """
     # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
-    is_new = Q(tries=0)
     # PostgreSQL reads the index in its order only if the order names each of its columns.
-    new = rows.filter(claim_expires_at=None).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
-    waiting = new.aggregate(number=Count("pk", filter=is_new), oldest=Min("received_at", filter=is_new))
+    new = rows.filter(claim_expires_at=None, tries=0).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
+    waiting = new.aggregate(number=Count("pk"), oldest=Min("received_at"))
     now = timezone.now()
     is_leased, is_over = Q(claim__isnull=False, claim_expires_at__gte=now), Q(claim_expires_at__lt=now)
     taken = rows.filter(claim_expires_at__isnull=False).order_by("claim_expires_at", "id")[:COUNTED_LIVE]

@@ -28,7 +28,7 @@ from handoffaudit.validation.claims import Source
 from handoffaudit.validation.config import Requirements, ValidationConfig
 from handoffaudit.validation.formats import handoff_file, workflow_of
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.json_text import MAX_DEPTH, parse_json
 from handoffaudit.validation.layers.base import History, LanguageModel, Layer, Subject
 from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.record import Envelope, Reading, Record
@@ -55,11 +55,10 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
 
 def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
     """Read the stored document again, in the same way as on arrival, and return the reading."""
-    raw = bytes(body.original)
-    document, issues = parse_json(raw)
+    document, issues = parse_json(bytes(body.original), max_depth=MAX_DEPTH)
     if issues:
         return Reading(record=None, issues=issues, format=handoff.format)
-    return formats.read(document, handoff.format or None, envelope_of(handoff, body), parsed_from=raw)
+    return formats.read(document, handoff.format or None, envelope_of(handoff, body), checked_depth=MAX_DEPTH)
 
 
 def record_of(handoff: Handoff, body: HandoffBody) -> Record | None:

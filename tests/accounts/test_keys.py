@@ -114,6 +114,24 @@ def test_a_known_secret_asks_the_database_once_while_it_is_fresh(
             assert keys.authenticate(secret) is not None
 
 
+def test_a_known_secret_is_recalled_without_the_database_until_a_look_is_due(
+    tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries, settings: Settings
+) -> None:
+    settings.KEY_CACHE_SECONDS = 60
+    key, secret = make(tenant)
+    assert keys.recall(secret) is None
+    identity = keys.authenticate(secret)
+    with django_assert_num_queries(0):
+        assert keys.recall(secret) is identity
+        assert keys.recall("ha_unknown") is keys.recall("ha_é") is None
+    kept = keys._cache[key.secret_hash]
+    for name in ("fresh_until", "expires_at", "touch_at"):
+        before = getattr(kept, name)
+        setattr(kept, name, 0.0)
+        assert keys.recall(secret) is None
+        setattr(kept, name, before)
+
+
 def test_a_stale_one_is_asked_again(
     tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries, settings: Settings
 ) -> None:

@@ -165,6 +165,17 @@ def test_a_handoff_that_waits_for_the_llm_is_not_in_the_queue_of_the_workers(ten
     assert found["llm_checks_waiting", "first"] == Handoff.objects.filter(state="validating").count()
 
 
+def test_handoffs_that_wait_for_the_llm_do_not_hide_new_handoffs(
+    tenant: Tenant, model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stats, "COUNTED_LIVE", 2)
+    for _ in range(2):
+        submit(tenant, payload(handoff_type="deliverable"))
+    judge.drain()
+    submit(tenant, payload())
+    assert stats.measure_worker_queue().waiting == 1
+
+
 def test_numbers_of_a_queue_stop_at_the_limit(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "COUNTED_LIVE", 3)
     for _ in range(5):

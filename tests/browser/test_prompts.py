@@ -85,7 +85,7 @@ def begin(page: Page, handoff_type: str) -> None:
 def test_one_begins_from_the_shipped_prompt_and_finds_it_again(page, sender, javascript):
     own = f"type_{uuid.uuid4().hex[:8]}"
     begin(page, own)
-    expect(page.get_by_text("Always added after it, and not to be changed").locator("visible=true")).to_have_count(1)
+    expect(page.get_by_text("Always added after the prompt").locator("visible=true")).to_have_count(1)
     page.get_by_label("Prompt", exact=True).fill("Is every amount in the list?")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name=f"For type {own}")).to_be_visible()

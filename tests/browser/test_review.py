@@ -361,7 +361,7 @@ def test_another_reviewers_hold_shows_without_loading_the_page_again(open_page, 
     shown(page, first)
     page.keyboard.press("a")
     sender.wait_state(first, "approved")
-    expect(page.get_by_role("heading", name="Everything here is open somewhere else")).to_be_visible()
+    expect(page.get_by_role("heading", name="Other people have all these handoffs open")).to_be_visible()
 
 
 def test_all_that_match_are_declined_after_saying_how_many(open_page, sender):

@@ -100,6 +100,18 @@ def test_rows_of_another_tenant_are_not_told(
 
 
 @pytest.mark.parametrize(
+    "page", ["connect/arrived", "diagnostics/logs/new", "traces/run-7", "live", "groups", "review/live"]
+)
+def test_each_page_refuses_numbers_that_cannot_be_read(
+    sign_in: SignIn, viewer: Person, held: Handoff, page: str
+) -> None:
+    Handoff.objects.update(trace_id="run-7")
+    known = {"after": "2026-02-15T10:00:00Z" if "logs" in page else "00000000-0000-0000-0000-000000000000"}
+    answer = sign_in(viewer).get(f"/t/acme/{page}/", known | {"waiting": "x"}, headers={"X-Live": "1"})
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
     "what", [{"rows": "x"}, {"rows": "x.1"}, {"number": "many"}, {"waiting": "-1"}, {"after": "x"}, {"state": "lost"}]
 )
 def test_what_cannot_be_read_is_refused_in_few_words(

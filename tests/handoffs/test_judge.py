@@ -124,6 +124,22 @@ def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> 
     assert Verdict.objects.get().handoff_id == Handoff.objects.get(pk=second).pk
 
 
+def test_leases_are_longer_while_the_queue_is_long(tenant: Tenant, settings, monkeypatch) -> None:
+    settings.LEASE_SIZE = 2
+    batch(tenant, *(payload() for _ in range(11)))
+    sizes: list[int] = []
+
+    def work(lease: judge.Lease, work_on: Callable[[judge.Lease], int] = judge.judge) -> int:
+        sizes.append(len(lease.handoffs))
+        return work_on(lease)
+
+    monkeypatch.setattr(judge, "judge", work)
+    assert judge.drain() == 11
+    batch(tenant, payload(), payload(), payload())
+    assert judge.drain() == 3
+    assert sizes == [2, 4, 4, 1, 2, 1]
+
+
 def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) -> None:
     batch(tenant, payload(), circular())
     with monkeypatch.context() as patch:

@@ -26,7 +26,7 @@ _ANSWERS = {"send_message": SendMessageResponse, "send_message_streaming": Strea
 
 
 class HandoffInterceptor(ClientCallInterceptor):
-    """Asks for a verdict before a message goes to another agent; give it to `create_client(interceptors=[...])`.
+    """Ask for a verdict before a message goes to another agent; give it to `create_client(interceptors=[...])`.
 
     `source` is the agent that sends; the target is the name on the card of the other agent. A blocked message is not
     sent: the answer is a task in the state `TASK_STATE_REJECTED` with the reason. If the handoff is held,

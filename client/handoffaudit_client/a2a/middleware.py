@@ -22,7 +22,7 @@ _LONGEST_BODY = 1024 * 1024
 
 
 class HandoffMiddleware:
-    """Sends each message to an agent as a handoff, and changes neither requests nor answers.
+    """Send each message to an agent as a handoff, and change neither requests nor answers.
 
     JSON-RPC and REST are read, in the spelling of 1.x and 0.3, except bodies of more than 1 MiB. The source is the user
     that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else

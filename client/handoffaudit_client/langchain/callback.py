@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HandoffCallback(NodeObserver):
-    """Sends each handoff after it happened, and each tool result. It never stops or slows a graph.
+    """Send each handoff after it happened, and each tool result. The callback never stops or slows a graph.
 
     Give it in `config={"callbacks": [HandoffCallback()]}`. With `agents`, a `Command(goto=...)` counts only if it goes
     to one of these nodes. A handoff that a gate has submitted is not sent again, and a handoff that its tool refused is

@@ -43,7 +43,7 @@ def handoff_gate(
 
 
 class HandoffGate(AgentMiddleware):
-    """Asks for a verdict before a handoff tool runs. A blocked handoff is answered with the reasons, as a failed call.
+    """Ask for a verdict before a handoff tool runs. A blocked handoff is answered with the reasons, as a failed call.
 
     If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
     `policy="interrupt"` interrupts the graph, which needs a checkpointer; the value of the interrupt has `handoff_id`,

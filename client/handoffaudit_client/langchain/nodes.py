@@ -20,7 +20,7 @@ _END = "__end__"
 
 
 class NodeObserver(BaseCallbackHandler):
-    """Sends the handoffs between nodes. `HandoffCallback` adds the handoffs by tools."""
+    """Send the handoffs between nodes. `HandoffCallback` adds the handoffs by tools."""
 
     # Sending takes microseconds, less than a switch to another thread.
     run_inline = True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HandoffProcessor(TracingProcessor):
-    """Sends each handoff after it happened, and each tool result. It never stops or slows a run.
+    """Send each handoff after it happened, and each tool result. The processor never stops or slows a run.
 
     Give it to `agents.add_trace_processor`, which keeps the SDK's own export; `agents.set_trace_processors` replaces
     it. A handoff that a gate has submitted is not sent again. The result of a tool inside which another agent runs

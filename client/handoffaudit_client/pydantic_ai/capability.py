@@ -31,7 +31,7 @@ _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError)
 
 
 class HandoffCapability(AbstractCapability[Any]):
-    """Sends or gates the handoffs of an agent; give it to `Agent(capabilities=[...])`.
+    """Send or gate the handoffs of an agent; give it to `Agent(capabilities=[...])`.
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.

@@ -26,7 +26,7 @@ _INTERRUPT = "handoffaudit"
 
 
 class HandoffHooks(HookProvider):
-    """Sends or gates the handoffs of agents; give them to each agent: `Agent(hooks=[hooks])`.
+    """Send or gate the handoffs of agents; give them to each agent: `Agent(hooks=[hooks])`.
 
     A blocked handoff is answered with the reason, as a failed call. If the handoff is held, `policy="block"` waits at
     most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the

@@ -53,8 +53,7 @@ _draw_map = lru_cache(maxsize=32)(draw_agent_map)
 class Maps:
     """The maps of agents, wide and narrow.
 
-    `folded` is how many agents the wide map shows as one node, and `left_out` how many routes with few
-    handoffs it omits.
+    The wide map shows `folded` agents as one node, and omits `left_out` routes with few handoffs.
     """
 
     wide: Drawing
@@ -88,7 +87,10 @@ class _Part:
         self._links, self._names = links, names
         most_first = sorted(self.edges, key=lambda edge: -edge.number)[:MOST_DRAWN]
         self.drawn = [self._edge(edge) for edge in most_first]
-        self.agents = [_agent(tenant, agent, links.window.query) for agent in kept]
+        self.agents = [
+            MapAgent(agent.name, agent.number, build_agent_url(tenant.slug, agent.name, links.window.query))
+            for agent in kept
+        ]
         if self.folded:
             rest = sum(agent.number for agent in agents[len(kept) :])
             self.agents.append(MapAgent(others, rest, folded=True))
@@ -98,10 +100,6 @@ class _Part:
         href = self._links.handoffs(source=edge.source, target=edge.target) if whole else ""
         part = share.part / share.total if share.total else None
         return MapEdge(edge.source, edge.target, edge.number, part, format_duration(edge.median_seconds), href)
-
-
-def _agent(tenant: Tenant, agent: Agent, query: Mapping[str, str]) -> MapAgent:
-    return MapAgent(agent.name, agent.number, build_agent_url(tenant.slug, agent.name, query))
 
 
 def _unused(name: str, names: frozenset[str]) -> str:
@@ -150,9 +148,8 @@ def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     """Return the matrix of the agents with the most handoffs: at most `MOST` a side, the last for all others."""
     sources = _most({agent.name: agent.handed_on for agent in found.agents})
     targets = _most({agent.name: agent.received for agent in found.agents})
-    cells: dict[tuple[str, str], AgentRoute] = {}
-    for edge in fold_route_sides(found.edges.listed, frozenset(sources), frozenset(targets), OTHERS):
-        cells[edge.source, edge.target] = edge
+    folded = fold_route_sides(found.edges.listed, frozenset(sources), frozenset(targets), OTHERS)
+    cells = {(edge.source, edge.target): edge for edge in folded}
     columns = [_head(slug, name, links.window.query) for name in targets]
     rows = []
     for source in sources:
@@ -336,7 +333,8 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     raw, name, href = escape(agent.name), escape(cut(agent.name, _LONGEST)), escape(address)
     # Only an agent whose name can be part of a path opens beside the list.
     item = "" if "?agent=" in address else f' data-item="{raw}"'
-    sent = _linked(agent.handed_on, links.handoffs(source=agent.name), f"{_noun(agent.handed_on)} sent by {name}")
+    noun = "handoff" if agent.handed_on == 1 else "handoffs"
+    sent = _linked(agent.handed_on, links.handoffs(source=agent.name), f"{noun} sent by {name}")
     received = _linked(agent.received, links.handoffs(target=agent.name), f"received by {name}")
     accepted = _NO_NUMBER
     if share.total:
@@ -356,10 +354,6 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     )
 
 
-def _noun(number: int) -> str:
-    return "handoff" if number == 1 else "handoffs"
-
-
 def _linked(number: int, href: str, spoken: str) -> str:
     return f'<a href="{escape(href)}">{number:,}<span class="hidden"> {spoken}</span></a>' if number else _NO_NUMBER
 
@@ -374,9 +368,6 @@ class _Naming:
         href = "" if name == "*" else build_agent_url(self._slug, name, self._links.window.query)
         return AgentName(cut(name, _LONGEST), href, number, note, self.name(near) if near else None)
 
-    def agent(self, agent: Agent) -> AgentName:
-        return self.name(agent.name, agent.number)
-
     def way(self, edge: AgentRoute) -> RouteLine:
         href = self._links.handoffs(source=edge.source, target=edge.target)
         return RouteLine(self.name(edge.source), self.name(edge.target), edge.number, href)
@@ -390,8 +381,8 @@ def _lists(naming: _Naming, found: Agents) -> dict[str, Lists]:
         "never_declared": Lists.of([naming.way(edge) for edge in found.never_declared]),
         "to_self": Lists.of([naming.way(edge) for edge in found.to_self]),
         "unknown": Lists.of(unknown),
-        "nobody_hands_to": Lists.of([naming.agent(agent) for agent in found.nobody_hands_to]),
-        "never_hand_on": Lists.of([naming.agent(agent) for agent in found.never_hand_on]),
+        "nobody_hands_to": Lists.of([naming.name(agent.name, agent.number) for agent in found.nobody_hands_to]),
+        "never_hand_on": Lists.of([naming.name(agent.name, agent.number) for agent in found.never_hand_on]),
     }
 
 

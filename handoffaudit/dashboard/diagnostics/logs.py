@@ -322,15 +322,13 @@ def _live_address(who: TenantMembership, query: str, looked_at: datetime, reache
 
 @require_role(Role.VIEWER)
 @require_safe
+@live.refuse_bad_filters
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer how many new lines match the filters; the answer is empty if there are none."""
-    try:
-        filters = LogQuery.from_query(request.GET)
-        after = _moment("after", request.GET.get("after", ""))
-        shown_from = request.GET.get("shown_from")
-        bounds = [filters.since, _moment("shown_from", shown_from) if shown_from else None]
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    filters = LogQuery.from_query(request.GET)
+    after = _moment("after", request.GET.get("after", ""))
+    shown_from = request.GET.get("shown_from")
+    bounds = [filters.since, _moment("shown_from", shown_from) if shown_from else None]
     query = replace(filters, since=max((moment for moment in bounds if moment), default=None))
     number = store.count_new(who.tenant, query, after, MOST_NEW)
     href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())

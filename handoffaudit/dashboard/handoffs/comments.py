@@ -21,7 +21,6 @@ from handoffaudit.dashboard.review.decide import is_version
 from handoffaudit.dashboard.review.item import last_event
 from handoffaudit.dashboard.review.page import item_page
 from handoffaudit.dashboard.review.queue import QueueFilters
-from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import NoReviewer, ReviewError, WrongInput
@@ -105,6 +104,7 @@ def _back(request: HttpRequest, who: TenantMembership, shown: Handoff, anchor: s
 
 @require_safe
 @require_role(Role.VIEWER)
+@live.refuse_bad_filters
 def handoff_live(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
     """Answer the poll of a handoff page: the timeline if it changed, and a note if somebody changed the handoff."""
     shown = handoff_or_404(who, pk)
@@ -114,13 +114,10 @@ def handoff_live(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpR
         "handoff": shown,
         "list_context": {"query": query, "head": f"?{query}" if query else "", "rest": f"&{query}" if query else ""},
     }
-    try:
-        parts = newer_activity(request, context)
-        if live.number_seen(request, "version") not in (-1, shown.version):
-            parts.append(render_to_string("dashboard/handoff/changed.html", context | {"change": last_event(shown)}))
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    parts = newer_activity(request, context)
+    if live.number_seen(request, "version") not in (-1, shown.version):
+        parts.append(render_to_string("dashboard/handoff/changed.html", context | {"change": last_event(shown)}))
+    return live.answer(request, who, parts)
 
 
 urlpatterns = [

@@ -111,19 +111,17 @@ def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Hando
 
 @require_role(Role.VIEWER)
 @require_safe
+@live.refuse_bad_filters
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer how many matching handoffs arrived after the newest row shown, and how the rows shown have changed."""
-    try:
-        filters = Filters.from_query(request.GET)
-        rows = live.newer_rows(request, who)
-        address = reverse("dashboard:handoffs", args=[who.tenant.slug])
-        parts = [_cells(filters, address, row) for row in rows]
-        if request.GET.get("after"):
-            number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
-            parts += live.number(request, number, MOST_NEW, build_url(address, filters.to_query()))
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    filters = Filters.from_query(request.GET)
+    rows = live.newer_rows(request, who)
+    address = reverse("dashboard:handoffs", args=[who.tenant.slug])
+    parts = [_cells(filters, address, row) for row in rows]
+    if request.GET.get("after"):
+        number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
+        parts += live.number(request, number, MOST_NEW, build_url(address, filters.to_query()))
+    return live.answer(request, who, parts)
 
 
 def _cells(filters: Filters, address: str, row: Handoff) -> str:

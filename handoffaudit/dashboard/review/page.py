@@ -37,21 +37,19 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 
 @require_safe
 @require_role(Role.VIEWER)
+@live.refuse_bad_filters
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the poll of the queue: who has which handoffs open, which of `rows` left the queue, and how many wait.
 
     The answer omits all three if `held`, the fingerprint that the page sends, is still current.
     """
-    try:
-        queue = read_queue(request, who, shown=live.rows_shown(request))
-        parts = _newer_activity(request, who, queue.queue_filters)
-        if request.GET.get("held") != queue.held:
-            parts.append(render_to_string("dashboard/review/parts.html#signs", {"queue": queue}))
-            counts = {"who": who, "progress": progress_of(who, queue.left_out)}
-            parts.append(render_to_string("dashboard/review/parts.html#progress", counts))
-        return live.answer(request, who, parts)
-    except FilterError as bad:
-        return live.invalid_filter(bad)
+    queue = read_queue(request, who, shown=live.rows_shown(request))
+    parts = _newer_activity(request, who, queue.queue_filters)
+    if request.GET.get("held") != queue.held:
+        parts.append(render_to_string("dashboard/review/parts.html#signs", {"queue": queue}))
+        counts = {"who": who, "progress": progress_of(who, queue.left_out)}
+        parts.append(render_to_string("dashboard/review/parts.html#progress", counts))
+    return live.answer(request, who, parts)
 
 
 def _newer_activity(request: HttpRequest, who: TenantMembership, filters: QueueFilters) -> list[str]:

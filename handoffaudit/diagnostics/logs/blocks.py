@@ -4,7 +4,6 @@ A block ends after a line whose checksum is small for its length. The ends of bl
 the same lines form the same blocks, even if a file grew or lost its first lines.
 """
 
-import io
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Final
 from uuid import UUID
 from zlib import crc32
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.validation.logs.reader import LONGEST_LINE
@@ -71,7 +70,7 @@ class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
     To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part. Without `since`, a block ended before `first_line`, unless it is 1.
+    `carry` before the bytes of the next part. Without `since`, any line before `first_line` ended a block.
     """
 
     def __init__(self, first_line: int = 1, since: int | None = None) -> None:
@@ -186,14 +185,6 @@ def text_of(block: UUID) -> bytes:
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
-def lines_of(text: bytes) -> Iterator[bytes]:
-    """Return an iterator over the lines of a block's text, without line ends.
-
-    A list of short lines would take twenty times the memory of the text.
-    """
-    return (line.removesuffix(b"\n") for line in io.BytesIO(text))
-
-
 # A block is compared with this many of the newest tails of its source, and with the tails that begin with its first
 # line.
 _NEWEST_TAILS: Final = 8
@@ -217,8 +208,8 @@ class Piece:
 class Write:
     """A planned write of a block.
 
-    `text` is stored as a new block or, with `tail`, replaces the text of this row. Then `text` begins with the `kept`
-    bytes of the tail, and `begun` of them are bytes of the new block.
+    `text` is stored as a new block or, with `tail`, replaces the text of the tail. In the second case, the first `kept`
+    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the new block.
     """
 
     piece: Piece
@@ -231,7 +222,7 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """The planned writes of some blocks. `shift` is the number of first lines that the log has lost."""
+    """The planned writes of some blocks. `shift` is the number of lines that the log has lost at its start."""
 
     writes: list[Write] = field(default_factory=list)
     shift: int = 0
@@ -246,24 +237,19 @@ def digest_of(text: bytes) -> str:
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
     """Plan the writes of consecutive blocks. `begins` says that they are the first blocks of the log."""
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
-    known = {
-        (row.digest, row.occurrence): row
-        for row in source.filter(digest__in={piece.digest for piece in pieces}).only(
-            "digest", "occurrence", "first_line"
-        )
-    }
+    same = source.filter(digest__in={piece.digest for piece in pieces}).only("digest", "occurrence", "first_line")
+    known = {(row.digest, row.occurrence): row for row in same}
+    rows = [known.get((piece.digest, piece.occurrence)) for piece in pieces]
+    ended = source.filter(tail=False).order_by("-id")
+    head = _count_known_head(ended, pieces, rows) if begins else 0
     made = Plan(shift=shift)
-    unknown = [piece for piece in pieces if (piece.digest, piece.occurrence) not in known]
-    tails = _Tails(imported, unknown) if unknown else None
-    for at, piece in enumerate(pieces):
-        row = known.get((piece.digest, piece.occurrence))
-        if row is not None or tails is None:
-            made.shift = row.first_line - piece.block.first_line if row else made.shift
-            continue
-        follower = known.get((pieces[at + 1].digest, pieces[at + 1].occurrence)) if at + 1 < len(pieces) else None
-        if begins and not at and _ends_known(imported, piece.block, follower):
-            continue
-        _continue(made, piece, tails, begins=begins and not at)
+    unknown = [piece for piece, row in zip(pieces[head:], rows[head:], strict=True) if row is None]
+    tails = _Tails(source, unknown) if unknown else None
+    for at, (piece, row) in enumerate(zip(pieces, rows, strict=True)):
+        if row:
+            made.shift = row.first_line - piece.block.first_line
+        elif tails and at >= head:
+            _continue(made, piece, tails, begins=begins and not at)
     return made
 
 
@@ -275,16 +261,15 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
         tail, text, place = found
         begun = len(text) - place
         made.shift = tail.first_line + text.count(b"\n", 0, place) - block.first_line
-        if begun >= len(block.text) or tails.has_grown(piece, text, begun, place):
-            pass
-        elif place + len(block.text) > 2 * LONGEST_BLOCK:
+        whole = text + block.text[begun:]
+        # If a log lost its first lines and was sent before, another block already has the text that the tail would get.
+        if begun >= len(block.text) or (place and tails.is_known(digest_of(whole))):
+            return
+        if place + len(block.text) > 2 * LONGEST_BLOCK:
             # A block must not grow without limit, so the new lines become another block.
-            rest = block.text[begun:]
-            first = block.first_line + made.shift + block.text.count(b"\n", 0, begun)
-            alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
-            made.writes.append(Write(Piece(alone, digest_of(rest), 0), rest, first))
+            alone = _cut_from(block, begun)
+            made.writes.append(Write(alone, alone.block.text, alone.block.first_line + made.shift))
         else:
-            whole = text + block.text[begun:]
             made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
             tails.forget(tail)
     elif removed := tails.find_removed(block):
@@ -299,14 +284,20 @@ def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails")
     If the last line of the tail had no line end, the line was counted with the tail, and its rest is left out.
     """
     block = piece.block
-    at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
-    rest = block.text[at:] if at else b""
+    at = block.text.find(b"\n", tail.size - 1) + 1
     made.shift = tail.first_line - block.first_line
-    if not rest or tails.is_known(digest_of(rest)):
+    if at in (0, len(block.text)):
         return
+    alone = _cut_from(block, at)
+    if not tails.is_known(alone.digest):
+        _continue(made, alone, tails, begins=False)
+
+
+def _cut_from(block: Block, at: int) -> Piece:
+    """Return the lines of a block from this place on as a block of their own."""
+    rest = block.text[at:]
     first = block.first_line + block.text.count(b"\n", 0, at)
-    alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
-    _continue(made, Piece(alone, digest_of(rest), 0), tails, begins=False)
+    return Piece(Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1), digest_of(rest), 0)
 
 
 def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
@@ -314,51 +305,67 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 
     Without `anywhere`, only the beginning of the tail is tried.
     """
-    if text.startswith(tail) or tail.startswith(text):
-        return 0
-    end = text.find(b"\n") + 1
-    if not anywhere or not end:
-        return None
+    first = text[: text.find(b"\n") + 1]
     place = 0
     for _ in range(_PLACES):
-        place = tail.find(b"\n" + text[:end], place) + 1
-        if not place:
-            return None
         rest = tail[place:]
         if text.startswith(rest) or rest.startswith(text):
             return place
+        place = tail.find(b"\n" + first, place) + 1 if anywhere and first else 0
+        if not place:
+            break
     return None
 
 
-def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) -> bool:
-    """Return whether the first block of a log is the end of a known block, because the log has lost its first lines."""
-    if not block.ended:
-        return False
-    source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
-    before = source.order_by("-id").filter(tail=False)
-    if follower is not None:
-        before = before.annotate(end=F("first_line") + F("lines")).filter(end=follower.first_line)
-    return any(_ends_with(row, block, is_next=follower is not None) for row in before[:2])
+def _count_known_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogBlock | None]) -> int:
+    """Return how many of the first blocks are the end of known blocks, because the log has lost its first lines.
 
-
-def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
-    """Return whether the text of a stored block ends with the text of the new block.
-
-    If the stored lines were removed, the text is unknown. With `is_next`, the same known block follows both of them, so
-    the new block must be the end of the stored block.
+    `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. A
+    block that ended at a limit ends elsewhere in a log without its first lines, and so do the following blocks, up to
+    the next line that ends a block.
     """
-    try:
-        return text_of(row.pk).endswith(block.text)
-    except LogText.DoesNotExist:
-        return is_next and len(block.text) <= row.size
+    head: list[bytes] = []
+    for piece, row in zip(pieces, rows, strict=True):
+        if row or not piece.block.ended:
+            break
+        head.append(piece.block.text)
+        if ends_block(piece.block.text[:-1].rpartition(b"\n")[2]):
+            break
+    follower = rows[len(head)] if len(head) < len(rows) else None
+    before = ended.filter(first_line=follower.first_line - F("lines")) if follower else ended
+    text = b"".join(head)
+    is_known = any(_ends_with(ended, row, text, is_next=follower is not None) for row in before[:2] if head)
+    return len(head) if is_known else 0
+
+
+def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *, is_next: bool) -> bool:
+    """Return whether the stored lines up to the end of a block end with the text.
+
+    Lines that were removed are unknown. With `is_next`, the same known block follows the stored block and the text, so
+    the unknown lines must be those of the text.
+    """
+    while row:
+        try:
+            stored = text_of(row.pk)
+        except LogText.DoesNotExist:
+            if not is_next:
+                return False
+            stored = text[-row.size :]
+        if stored.endswith(text):
+            return True
+        if not text.endswith(stored):
+            return False
+        text = text.removesuffix(stored)
+        row = ended.filter(first_line=row.first_line - F("lines")).first()
+    return False
 
 
 class _Tails:
     """The last blocks of earlier imports of a source (tails), newest first, with their texts."""
 
-    def __init__(self, imported: LogImport, unknown: list[Piece]) -> None:
-        self._imported = imported
-        rows = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source, tail=True).order_by("-id")
+    def __init__(self, source: "QuerySet[LogBlock]", unknown: list[Piece]) -> None:
+        self._source = source
+        rows = source.filter(tail=True).order_by("-id")
         found = {row.pk: row for row in rows[:_NEWEST_TAILS]}
         if len(found) == _NEWEST_TAILS:
             begun = Q()
@@ -384,17 +391,7 @@ class _Tails:
         return max(fits, key=lambda row: row.size, default=None)
 
     def is_known(self, digest: str) -> bool:
-        rows = LogBlock.objects.filter(tenant=self._imported.tenant_id, source=self._imported.source)
-        return rows.filter(digest=digest).exists()
+        return self._source.filter(digest=digest).exists()
 
     def forget(self, tail: LogBlock) -> None:
         self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
-
-    def has_grown(self, piece: Piece, text: bytes, begun: int, place: int) -> bool:
-        """Return whether another block already has the text that this tail would get.
-
-        This is the case if the log lost its first lines and was sent before.
-        """
-        if not place:
-            return False
-        return self.is_known(digest_of(text + piece.block.text[begun:]))

@@ -276,10 +276,11 @@ def read_record(submission: Submission) -> Reading:
     """Return the submission's document as a record, or the issues if the document cannot be read."""
     if submission.issues:
         return Reading(record=None, issues=submission.issues)
-    document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
+    depth: int = settings.MAX_NESTING
+    document, issues = parse_json(submission.document, max_depth=depth)
     if issues:
         return Reading(record=None, issues=issues)
-    return formats.read(document, submission.format, submission.envelope, parsed_from=submission.document)
+    return formats.read(document, submission.format, submission.envelope, checked_depth=depth)
 
 
 def _hash_content(submission: Submission, record: Record | None) -> str:

@@ -12,7 +12,7 @@ from handoffaudit.validation.formats.base import Format, Framework
 from handoffaudit.validation.formats.messages import not_an_object
 from handoffaudit.validation.formats.schema_check import load_schema
 from handoffaudit.validation.issues import Code, Issue, Severity, make
-from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, deeper_than, too_deep
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, too_deep
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.text import clean_or_empty, closest, either, show
@@ -72,20 +72,19 @@ def describe_names() -> str:
 
 
 def read(
-    document: object, declared_format: str | None, envelope: Envelope, *, parsed_from: bytes | None = None
+    document: object, declared_format: str | None, envelope: Envelope, *, checked_depth: int | None = None
 ) -> Reading:
     """Return the record of a parsed document, or the issues that explain why it cannot be read.
 
     An object with a declared format is read in this format, whatever its fields; the structure layer then reports how
-    the object differs from the format. `parsed_from` are the bytes of the document: a check of the nesting depth is
-    faster with the bytes than with the document.
+    the object differs from the format. `checked_depth` is the limit of nesting that the parser of the document has
+    checked, None if there was none.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))
     if not isinstance(document, dict):
         return Reading(None, (not_an_object(document),), declared_format or "")
-    # Only a document that was parsed elsewhere can be too deep, because our own reader refuses such a document.
-    if (parsed_from is None or could_be_deeper(parsed_from, MAX_DEPTH)) and deeper_than(document, MAX_DEPTH):
+    if (checked_depth is None or checked_depth > MAX_DEPTH) and deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
     # A record of a framework that is not a handoff must not pass as a handoff in another format.

@@ -228,31 +228,17 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
     if not positions or (reason and policy is CircularPolicy.ALLOW):
         return ()
     loop = f"{format_chain(record.call_chain, target)} → [{target}]"
-    metadata: dict[str, Any] = {"positions": positions, "target": target}
-    location = _places(subject)[0]
+    location, chain = _places(subject)
+    message = f"The target {show(target)} must NOT appear in {chain[-1]}"
+    details: dict[str, Any]
     if reason and policy is CircularPolicy.HOLD:
-        return (
-            make(
-                CIRCULAR_WITH_REASON,
-                location=location,
-                message=f"The target {show(target)} must NOT appear in {_places(subject)[1][-1]} unless a person "
-                f"approves: {loop}. The reason given: {show(reason)}",
-                actual=target,
-                reason=reason,
-                **metadata,
-            ),
-        )
-    return (
-        make(
-            CIRCULAR,
-            location=location,
-            message=f"The target {show(target)} must NOT appear in {_places(subject)[1][-1]}: {loop}."
-            + ("" if reason else " No reason is given."),
-            actual=target,
-            hint=_reason_hint(subject),
-            **metadata,
-        ),
-    )
+        code, details = CIRCULAR_WITH_REASON, {"reason": reason}
+        message += f" unless a person approves: {loop}. The reason given: {show(reason)}"
+    else:
+        code, details = CIRCULAR, {"hint": _reason_hint(subject)}
+        message += f": {loop}.{'' if reason else ' No reason is given.'}"
+    details |= {"positions": positions, "target": target}
+    return (make(code, location=location, message=message, actual=target, **details),)
 
 
 def _reason_hint(subject: Subject) -> str | None:
@@ -300,11 +286,9 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], length: int, *, lon
 
 def _approval_hint(subject: Subject) -> str | None:
     near = instead_of(subject.record, "user_approved")
-    return (
-        f'Did you mean "user_approved" by "{clean(near)}"? If not, a reviewer approves or declines the handoff.'
-        if near
-        else None
-    )
+    if not near:
+        return None
+    return f'Did you mean "user_approved" by "{clean(near)}"? If not, a reviewer approves or declines the handoff.'
 
 
 def _difference(subject: Subject) -> Iterable[Issue]:

@@ -44,7 +44,7 @@ def link_to(page: Page, place: str) -> None:
 def test_an_older_version_is_shown_as_it_was_lifted(browser: Client, tenant: Tenant) -> None:
     handoff = store(tenant, older(target={"skill": "researcher"}), adapt=True)
     page = opened(browser, handoff)
-    assert "A document of an older version arrived. This is what it was lifted to" in page.text("document")
+    assert "A document of an older version arrived. This is the converted document" in page.text("document")
     assert "schema_type" in page.text("document")
     link_to(page, "handoff/target/skill")
     assert "hands over to itself" in page.text("at-/handoff/target/skill")

@@ -92,7 +92,7 @@ def test_an_editor_says_how_many_cases_would_fail(client: Client, admin: Person,
     refused = client.post("/t/acme/strictness/cases/", form | {"token_budget": "none"})
     assert "tested when the draft has no errors" in refused.text
     other = client.post("/t/acme/schemas/cases/", {"handoff_type": "other", "claim_fields": "x", "base_version": "0"})
-    assert "no kept case of its types" in other.text
+    assert "no kept case of the changed types" in other.text
     page = client.post("/t/acme/strictness/save/", form, follow=True)
     assert f"Saved as version 1. {said} fails now." in " ".join(page.text.split())
     assert texts(page, ".note--warning a[href='/t/acme/cases/']") == ["See the cases"]

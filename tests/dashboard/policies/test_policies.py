@@ -194,7 +194,7 @@ def test_no_handoff_says_what_to_do(as_admin: Client, tenant: Tenant, submit: Ca
     Trial.objects.all().delete()
     trial = start(as_admin, "rules", RULE | {"tried": "24h"})
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
-    assert "none of message came in that time. Go back to editing and choose a longer one, or all types" in text_of(
+    assert "none of message arrived in that time. Go back to editing and choose a longer time, or all types" in text_of(
         page
     )
 

@@ -77,7 +77,7 @@ def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, 
     for use in Use:
         for text in (TITLES[use], shipped_text(use), shipped_parts(use).frame, shipped_parts(use).answer):
             assert escape(text) in page
-    assert "not to be changed" in page
+    assert "it cannot be changed" in page
     assert not select(only(page, "main"), "form")
     assert "Start from the shipped prompt" not in page
 
@@ -212,7 +212,7 @@ def test_the_cost_is_told_and_nothing_begins_before_it_is_agreed_to(
     told = as_admin.post(f"{PAGE}try/", added_one(note="kept note"))
     assert told.status_code == 200
     assert not Trial.objects.exists()
-    for text in ("Nothing is asked yet", "The draft is for 3 of 3 handoffs", "6 questions", "kept note"):
+    for text in ("The LLM is not asked yet", "The draft is for 3 of 3 handoffs", "6 questions", "kept note"):
         assert text in " ".join(told.text.split())
     assert "<b>10 USD</b> are left" in told.text
     (agreed,) = attributes(told, "[name=agreed]", "value")
@@ -236,7 +236,7 @@ def test_what_would_cost_more_than_is_left_does_not_begin(
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=9.9999)
     told = as_admin.post(f"{PAGE}try/", added_one(agreed="5"))
     assert told.status_code == 200
-    assert "it may cost more than is left today" in told.text
+    assert "the dry run may cost more than is left of today" in told.text
     assert "Ask the LLM" not in told.text
     assert not Trial.objects.exists()
 

@@ -287,7 +287,7 @@ def test_a_stale_new_row_and_a_stale_deletion_are_told(as_admin: Client, tenant:
     save_budget(tenant, 5555)
     response = as_admin.post(f"{PAGE}save/", new)
     assert response.status_code == 409
-    assert "does not touch your new row" in response.text
+    assert "does not change your new row" in response.text
     assert 'value="invoice"' in response.text
     response = as_admin.post(f"{PAGE}delete/", form(tenant, "notification", 0))
     assert response.status_code == 409
@@ -331,7 +331,7 @@ def test_two_versions_are_compared(as_viewer: Client, tenant: Tenant) -> None:
     assert "2,000" in page
     assert "4,000" in page
     assert "3,000" not in page
-    assert "say the same" in as_viewer.get(f"{PAGE}compare/", {"from": "1", "to": "1"}).text
+    assert "The two versions are the same" in as_viewer.get(f"{PAGE}compare/", {"from": "1", "to": "1"}).text
 
 
 @pytest.mark.parametrize(("old", "new"), [("0", "9"), ("x", "0"), ("", ""), ("-1", "0"), ("9" * 5000, "0"), ("²", "0")])

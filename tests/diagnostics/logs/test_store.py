@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import store
-from handoffaudit.diagnostics.models import LogBlock, LogImport
+from handoffaudit.diagnostics.logs import blocks, store
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from tests.diagnostics.logs.support import counted, gate_lines, health, health_line, send, stored, told
 
 HERE = pytest.mark.parametrize("here", [True, False], ids=["read here", "read by a worker"])
@@ -37,12 +37,12 @@ def test_each_kind_of_line_is_counted(tenant: Tenant, here: bool) -> None:
 def test_a_log_sent_again_counts_nothing(tenant: Tenant, here: bool) -> None:
     data = gate_lines(1, MANY)
     send(tenant, data, here=here)
-    blocks = LogBlock.objects.count()
+    number = LogBlock.objects.count()
     again = send(tenant, data, here=here)
     assert told(again) == {"lines": MANY, "known": MANY, "read": 0, "bad": 0}
     assert again.finished_at
     assert counted(tenant) == {"gate": MANY}
-    assert LogBlock.objects.count() == blocks > 3
+    assert LogBlock.objects.count() == number > 3
 
 
 @HERE
@@ -65,6 +65,30 @@ def test_a_log_that_lost_its_head_counts_what_is_new(tenant: Tenant, here: bool,
         assert counted(tenant) == {"gate": size + 10}
         assert (made.read, made.bad) == (10, 0)
     assert stored(tenant) == gate_lines(1, MANY + 10)
+
+
+@HERE
+@pytest.mark.parametrize("lost", [1, 50, 999, 1_020, 1_200, 3_300])
+def test_blocks_that_reached_a_limit_are_known_after_the_log_lost_its_head(
+    tenant: Tenant, here: bool, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "MOST_LINES", 1_000)
+    send(tenant, gate_lines(1, 8_000), here=here)
+    assert LogBlock.objects.filter(lines=1_000).count() > 4
+    made = send(tenant, gate_lines(lost + 1, 8_010), here=here)
+    assert counted(tenant) == {"gate": 8_010}
+    assert (made.read, made.bad) == (10, 0)
+    assert stored(tenant) == gate_lines(1, 8_010)
+
+
+def test_blocks_that_reached_a_limit_are_known_after_their_lines_were_removed(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "MOST_LINES", 1_000)
+    send(tenant, gate_lines(1, 8_000))
+    LogText.objects.filter(block__first_line__lt=3_000).delete()
+    made = send(tenant, gate_lines(1_201, 8_000))
+    assert told(made) == {"lines": 6_800, "known": 6_800, "read": 0, "bad": 0}
 
 
 def test_a_log_that_lost_its_head_keeps_its_numbers(tenant: Tenant) -> None:

@@ -155,7 +155,9 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             fitting = [key for key in keys if header.get("kid") in (None, key.key_id)]
             if len(fitting) == 1:
                 return fitting[0].key
-        raise ProviderError(f"The provider has no key {str(header.get('kid'))[:100]!r} for the ID token.")
+        raise ProviderError(
+            f"Not exactly one key of the provider fits the ID token (kid {str(header.get('kid'))[:100]!r})."
+        )
 
     def _read_userinfo(self, access_token: str, subject: str) -> dict[str, Any]:
         address = self.openid_config.get("userinfo_endpoint")

@@ -38,7 +38,7 @@ def may_change(view: SavedView, member: Membership) -> bool:
 
 @transaction.atomic
 def save(*, member: Membership, page: str, name: str, query: str, shared: bool) -> SavedView:
-    """Save a query as a view. Raise `Refused` if the query cannot be saved.
+    """Save a query as a view. Raise `Refused` if the view cannot be saved.
 
     The caller has checked that the page accepts the query.
     """

@@ -130,7 +130,7 @@ api = DescribedAPI(
     description=(
         "Submit handoffs between agents, read their findings, decide held handoffs. Every error is a "
         "problem document (RFC 9457), except at the address for OTLP traces, where it is a `google.rpc.Status`. "
-        "Lists answer `items` and `next`, and take `cursor` and `limit`."
+        "Most lists answer `items` and `next`, and take `cursor` and `limit`."
     ),
 )
 

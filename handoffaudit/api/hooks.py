@@ -207,7 +207,7 @@ def _seconds(request: HttpRequest) -> float:
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
-    """Return the state of the newest event of a phase. A verdict that came after the answer to the event counts."""
+    """Return the state of the newest event of a phase, with its verdict even if the answer came before the verdict."""
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:

@@ -59,7 +59,7 @@ class PolicySetIn(Schema):
 
 class KindOut(Answer):
     kind: str = Field(description="The kind of policy.", examples=["strictness"])
-    base_version: int = Field(description="The version that was compared.")
+    base_version: int = Field(description="The version in force that the rows were compared with.")
     version: int = Field(description="The version in force after the call.")
     changes: list[dict[str, Any]] = Field(
         description="The differences: `row`, `field`, `old` and `new`. At most 100; long values are cut."

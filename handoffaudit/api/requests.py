@@ -306,5 +306,7 @@ class HandoffsQuery(PageQuery):
     """Filters and paging of handoff lists."""
 
 
-CODES = "`codes`: URI template for the documentation of a rule code, readable without an account; "
-"replace `{code}` with the code."
+CODES: Final = (
+    "`codes`: URI template for the documentation of a rule code, readable without an account; "
+    "replace `{code}` with the code."
+)

@@ -119,7 +119,7 @@ class VerdictOut(Answer):
     )
     issues: list[IssueOut] = Field(description="All findings, with warnings and notes.")
     claims: list[ClaimOut] = Field(description="The claims in the data and the sources of each claim; at most 500.")
-    critique: CritiqueOut | None = Field(None, description="The opinion of a second LLM, if requested.")
+    critique: CritiqueOut | None = Field(None, description="A second opinion of the LLM, if requested.")
     quality_score: float = Field(
         description="1.0 without findings; 0.0 with a structure error; otherwise each critical subtracts 0.30, "
         "error 0.15, warning 0.05.",
@@ -271,8 +271,8 @@ class SummaryOut(Answer):
         validation_alias="sender_timestamp", description="The sender's timestamp; null if the sender gave none."
     )
     sent_at: Moment | None = Field(
-        description="When a late sender sent the handoff; lists, traces and rates use this time; null if the sender "
-        "gave no time within the 7 days before receipt."
+        description="The time that the sender of a late handoff gave, which lists, traces and rates use; null if the "
+        "sender gave no time within the 7 days before receipt."
     )
     received_at: Moment = Field(description="When the handoff was stored.")
     judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
@@ -372,7 +372,7 @@ class TelemetryOut(Answer):
 
 
 class HandoffOut(ReviewedOut, JudgedOut):
-    document: Any = Field(None, description="Only when a single handoff is requested.")
+    document: Any = Field(None, description="The document, only when a single handoff is requested; null if not JSON.")
     raw: str | None = Field(None, description="The document as text, if it is not JSON.")
     original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
     removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays.")

@@ -91,8 +91,8 @@ def export_traces(request: HttpRequest) -> HttpResponse:
     """Store what the spans say about agents and tools; a worker makes handoffs of them a few seconds later.
 
     The address is also `/v1/traces`, where exporters post. The body is an ExportTraceServiceRequest as protobuf or as
-    JSON, packed with gzip or not. The answer and the errors are protobuf for a protobuf request, otherwise JSON.
-    Prompts are left out.
+    JSON, packed with gzip or zstd, or not packed. The answer and the errors are protobuf for a protobuf request,
+    otherwise JSON. Prompts are left out.
     """
     who = caller(request)
     media_type = str(request.content_type)

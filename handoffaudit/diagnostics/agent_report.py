@@ -57,9 +57,9 @@ class AgentReport:
     """The report of one agent in a window.
 
     `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
-    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days whose
-    hours retention has added up. `newest` lists the agent's newest handoffs, also from outside the window. `sampled`
-    means that findings or times cover only the newest handoffs.
+    for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days for
+    which retention left only daily counts. `newest` lists the newest handoffs from or to the agent, also from outside
+    the window. `sampled` means that findings or times cover only the newest handoffs.
     """
 
     agent: Agent

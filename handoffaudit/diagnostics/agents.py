@@ -171,7 +171,7 @@ def fold_routes(listed: Iterable[AgentRoute], kept: frozenset[str], others: str)
 def fold_route_sides(
     listed: Iterable[AgentRoute], sources: frozenset[str], targets: frozenset[str], others: str
 ) -> list[AgentRoute]:
-    """Return the routes as `fold_routes` does, but with other agents to keep as sources than as targets."""
+    """Return the routes as `fold_routes` does, with separate sets of agents to keep as sources and as targets."""
     found: defaultdict[tuple[str, str], list[AgentRoute]] = defaultdict(list)
     for edge in listed:
         source = edge.source if edge.source in sources else others

@@ -52,7 +52,7 @@ def last_received(tenant: Tenant) -> datetime | None:
 
 
 def _filter_sent(tenant: Tenant) -> "QuerySet[Handoff]":
-    """Return the handoffs that have a time of their sender, ordered by receipt, the newest first."""
+    """Return the handoffs for which the sender gave a time, ordered by receipt, the newest first."""
     return Handoff.objects.filter(tenant=tenant, sent_at__isnull=False).order_by("-received_at")
 
 
@@ -60,7 +60,7 @@ def _list_late(tenant: Tenant, since: datetime, first: datetime) -> list[tuple[s
     """Return the state and `unverified` of late handoffs: received after `since`, with a time before `first`.
 
     Ids have the time of the handoff, so a range of ids does not contain late handoffs. The search reads the newest
-    `COUNTED_AT_MOST` handoffs that have a time of their sender.
+    `COUNTED_AT_MOST` handoffs for which the sender gave a time.
     """
     rows = _filter_sent(tenant).filter(received_at__gte=since).values_list("id", "state", "unverified")
     first_id = first_id_at(first)
@@ -222,9 +222,10 @@ def _update_open(alert: Alert, level: str, value: float, row: AlertRule, now: da
 
 
 def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
-    """Return whether a person acknowledged the alert for the current state, and record that the state continues.
+    """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
-    If the state has ended since or has become worse, the acknowledgement no longer counts.
+    If so, record the time, because the value is still at a level. An acknowledgement no longer counts after the value
+    was below the levels for `clear_minutes`, or if an acknowledged warning has become an alert.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:

@@ -44,7 +44,7 @@ OVERLAP: Final = timedelta(minutes=2)
 
 MOST_VERDICTS: Final = 200
 
-# Verdicts with many claims have megabytes.
+# A verdict with many claims may have a size of megabytes.
 _VERDICTS_AT_ONCE: Final = 20
 
 MOST_ROWS: Final = 2_000

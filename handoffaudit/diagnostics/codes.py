@@ -1,4 +1,4 @@
-"""Overturn rates: how often reviewers approved handoffs that a rule code had blocked."""
+"""Overturn rates (how often reviewers approved what a rule code had blocked), and reports of rule codes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,12 +170,11 @@ def add_examples(
     since = _find_start(tenant, since, until)
     for one in codes:
         approved = _filter_decisions(tenant, since, until).filter(to_state=State.APPROVED)
-        found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
-        # If a code occurs at several places of a document, the query returns the event several times.
-        events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
+        found = approved.filter(_STOPPING, handoff__findings__code=one.code).order_by().values("pk")
+        # If a code occurs at several places of a document, `found` has the event several times.
+        events = Event.objects.filter(tenant=tenant, pk__in=found).select_related("handoff").order_by("-at")
         one.examples = [
-            OverturnExample(event.handoff, event.at, event.actor, event.reason)
-            for event in list(events.values())[:MOST_EXAMPLES]
+            OverturnExample(event.handoff, event.at, event.actor, event.reason) for event in events[:MOST_EXAMPLES]
         ]
     return list(codes)
 

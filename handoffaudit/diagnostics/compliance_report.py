@@ -129,7 +129,8 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
     for value in values:
         phase, slash, agent = value.partition("/")
         if not slash or not phase.strip() or not agent.strip() or len(value) > 400 or "\x00" in value:
-            raise FilterError("expect", value[:40], "give a phase and an agent, separated by a slash (plan/planner).")
+            remedy = "give a phase and an agent, separated by a slash (plan/planner), in at most 400 characters."
+            raise FilterError("expect", value[:40], remedy)
         pairs.append((phase.strip(), agent.strip()))
     if len(pairs) > MOST_EXPECTED:
         raise FilterError("expect", f"{len(pairs)} pairs", f"give at most {MOST_EXPECTED}.")
@@ -256,7 +257,7 @@ class WeeksOfAgent:
 
     @property
     def tones(self) -> list[str]:
-        """Return `fell`, `rose` or an empty text for each week that is unusual for this agent (`news.has_moved`)."""
+        """Return `fell` or `rose` for each week that is unusual for the agent (`news.has_moved`), else empty text."""
         whole = self.whole
         rests = [Share(whole.part - one.part, whole.total - one.total) for one in self.weeks]
         return [
@@ -267,9 +268,9 @@ class WeeksOfAgent:
 
 @dataclass(frozen=True, slots=True)
 class WeekTable:
-    """Rates by agent and week: the Mondays (UTC), the agents with the most handoffs or files first.
+    """Rates by agent and week, agents with the most handoffs or files first.
 
-    `more` is true if further agents are left out.
+    `weeks` has the Monday (UTC) of each week. `more` is true if further agents are left out.
     """
 
     weeks: Sequence[date]

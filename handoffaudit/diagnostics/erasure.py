@@ -70,7 +70,8 @@ def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
         raise Refused("The reason is missing or cannot be stored", "reason", remedy)
     if replace(reason, pattern_of(value), value.casefold()) != reason:
         # The receipt and the audit log keep the reason forever.
-        raise Refused("The reason has the value that is to be erased", "reason", "write the number of the request.")
+        remedy = "identify the request by a number instead."
+        raise Refused("The reason has the value that is to be erased", "reason", remedy)
     with transaction.atomic():
         audit.lock_tenant(tenant)
         open_ones = Erasure.objects.filter(tenant=tenant, finished_at=None)
@@ -167,7 +168,7 @@ def run(seconds: float) -> bool:
 
 
 def _list_due() -> "QuerySet[Erasure]":
-    """Return the erasures of all tenants with work to do. Use the `tenant` of each erasure."""
+    """Return the erasures of all tenants with work to do. The caller works in the `tenant` of each erasure."""
     at_work = Erasure.objects.filter(finished_at=None, state__in=(ErasureState.COUNTING, ErasureState.ERASING))
     expired = Erasure.objects.filter(
         finished_at=None, state=ErasureState.COUNTED, counted_at__lt=timezone.now() - EXPIRES
@@ -307,7 +308,8 @@ def _check_value(tenant: Tenant, value: str) -> None:
     except orjson.JSONDecodeError:
         pass
     else:
-        raise Refused("The value is a number or a word of JSON", "value", "numbers outside quotes cannot be replaced.")
+        remedy = "write a text without quotes; numbers outside quotes cannot be replaced."
+        raise Refused("The value is JSON, such as a number or a text in quotes", "value", remedy)
     if value.isascii() and value.replace("_", "").isalpha() and value.islower():
         remedy = "write it with its capital letter, with the first name, or as the e-mail."
         raise Refused("A single word in lower case may be a word of the product", "value", remedy)

@@ -204,7 +204,7 @@ class ReportSummary(BaseModel):
     iteration: _Given = Field(description="The iteration of the phase; null if unknown.")
     expected_path: str = Field(description="The expected path of the file.")
     wrong_path: _Given = Field(
-        description="The path where a file of that name was found, the nearest of several; null if none was found."
+        description="Where a file with the expected name was found instead, the nearest of several; null: nowhere."
     )
     source: str = Field(description="handoff_json or text_fallback.", examples=["text_fallback"])
     reason: _Given = Field(
@@ -217,7 +217,7 @@ class ReportSummary(BaseModel):
     reasons: Annotated[list[str], BeforeValidator(_reasons)] = Field(
         validation_alias="fallback", description="The values of reason and fallback that are not null."
     )
-    failed: bool = Field(description="Whether the phase should block.")
+    failed: bool = Field(description="Whether the phase failed by the policy in force when the report arrived.")
 
 
 # A stored answer can lack members that later releases added.
@@ -301,7 +301,7 @@ def _store(
 def _was_removed(report: FileReport) -> bool:
     """Return whether retention removed the report's row.
 
-    If not, the handoff with the report's id is no file report.
+    Otherwise, the row is missing because the handoff with the report's id was never a file report.
     """
     removed = RetentionRun.objects.filter(
         tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at

@@ -49,9 +49,9 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupedFindings:
-    """The findings of a handoff by group: its time (`Handoff.at`), its route (source and target), and its group keys.
+    """The findings of a handoff by group, with its time (`Handoff.at`) and its route (source and target).
 
-    Each key says whether it is decisive.
+    `places` says for each group key whether the key is decisive.
     """
 
     at: datetime
@@ -269,7 +269,7 @@ def count_waiting(tenant: Tenant) -> Waiting:
 
 
 def _is_more(tenant: Tenant) -> bool:
-    """Return whether more handoffs of one of the two states wait than are read."""
+    """Return whether more handoffs are held, or more are rejected, than `count_waiting` reads."""
     handoffs = Handoff.objects.filter(tenant=tenant).order_by()
     either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
     return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)

@@ -56,7 +56,7 @@ SORTS: Final = {
 
 NEW_FOR: Final = timedelta(hours=24)
 
-# At most this many groups are checked for growth, groups that were seen last first.
+# At most this many groups are checked for growth, the most recently seen groups first.
 MOST_GROWING: Final = 1_000
 
 _PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
@@ -94,7 +94,7 @@ class GroupFilters(FilterSet):
     sort: str = declare(
         SortFilter(
             "Order",
-            f"{', '.join(SORTS)}; the last two list only matching groups.",
+            f"{', '.join(SORTS)}; growing lists only groups that grow, waiting only groups with waiting handoffs.",
             orders=SORTS,
             usual=URGENT,
             widget=forms.Select(),

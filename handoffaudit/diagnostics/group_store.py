@@ -333,7 +333,7 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
 
 
 def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
-    """End the mute of a rule code, and the mutes of its groups that it made. Return whether it was muted."""
+    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted."""
     if not storable(code):
         return False
     with transaction.atomic():

@@ -160,7 +160,11 @@ MOST_KINDS = 20
 
 @dataclass(frozen=True, slots=True)
 class CallTally:
-    """Outcomes of questions to the LLM. `failed` questions were sent but not answered, `skipped` were not sent."""
+    """Outcomes of questions to the LLM.
+
+    `failed` questions were sent but not answered. `skipped` questions were not sent. `cached` questions got an earlier
+    answer.
+    """
 
     answered: int = 0
     failed: int = 0

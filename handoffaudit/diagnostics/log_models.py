@@ -47,8 +47,8 @@ class LogPart(Leased):
 
     Workers store the parts of an import in order, and delete all parts after the last. Three columns continue the
     previous part: `first_line` is the number of the first line, `since` the number of bytes after the last line that
-    may end a block, and `shift` the number of first lines that the log has lost. `digests` has the digests of the
-    part's blocks, one per line, so that equal blocks of one import can be numbered.
+    may end a block, and `shift` the number of lines that the log has lost at its start. `digests` has the digests of
+    the part's blocks, one per line, so that equal blocks of one import can be numbered.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -249,7 +249,7 @@ class DailyFileCount(models.Model):
 
 
 class HourlyFileCount(models.Model):
-    """The handoff files of an hour with the same outcome: the sums of `HealthCount` over agents and phases."""
+    """The handoff files of an hour with the same outcome: sums of `HealthCount` over agents, phases and runtimes."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()

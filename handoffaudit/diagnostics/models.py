@@ -1,4 +1,4 @@
-"""Models of findings along traces and in groups, and of the removal of old data; `log_models` has those of logs."""
+"""Models of findings along traces and in groups, and of the removal of old data; `log_models` has the others."""
 
 import uuid
 
@@ -84,8 +84,8 @@ class TracedHandoff(models.Model):
 class Attribution(models.Model):
     """A finding, introduced (`caused`) by the handoff's source or inherited from `origin`.
 
-    `origin` is the handoff of the trace in which the finding appeared first. `value` is the wrong value, or empty if
-    the finding is not about a value.
+    `origin` is the earlier handoff of the trace in which the finding appeared first, or None. `value` is the wrong
+    value, or empty if the finding is not about a value.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

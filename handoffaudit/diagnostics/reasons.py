@@ -44,7 +44,10 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class ReasonChange:
-    """The share of one reason in both periods, and the agents with the most of its files. A smaller share is better."""
+    """The share of one reason in both periods, and the agents with the most files that were unused for this reason.
+
+    A smaller share is better.
+    """
 
     reason: str
     change: ShareChange
@@ -112,7 +115,7 @@ def _sort_worst_first(tallies: dict[str, FileTally]) -> list[str]:
 
 
 def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
-    """Return the reasons of both periods, most frequent first, each with the agents that have the most of its files."""
+    """Return the reasons of both periods, most frequent first, each with its most frequent agents."""
     agents: dict[str, dict[str, int]] = {reason: {} for reason in overall.reasons}
     for pair in pairs:
         for reason, number in pair.tally.reasons.items():

@@ -174,7 +174,7 @@ def _bound_rows(tenant: Tenant, model: type[Model], verdicts: tuple[Any, ...]) -
 
 
 def _bound_verdicts(handoffs: "QuerySet[Handoff]", first: uuid.UUID) -> tuple[Any, ...]:
-    """Return the bounds of the ids of the handoffs' verdicts, without which PostgreSQL searches all weeks."""
+    """Return the bounds of the ids of the handoffs' verdicts: without them, PostgreSQL searches all partitions."""
     if not db.is_postgresql():
         return ()
     last = handoffs.exclude(verdict=None).order_by("-verdict").values_list("verdict", flat=True).first()
@@ -191,7 +191,7 @@ def _list_lineages(tenant: Tenant, handoffs: "QuerySet[Handoff]") -> set[str]:
 
 
 def _end_removal(tenant: Tenant, lineages: set[str], before: datetime) -> None:
-    """Remove the records of lineages of which no handoff is left, and note the removal."""
+    """Remove the remediation records of lineages of which no handoff is left, and note the removal."""
     left = set(Handoff.objects.filter(tenant=tenant, lineage__in=lineages).values_list("lineage", flat=True))
     left |= set(Handoff.objects.filter(tenant=tenant, handoff_id__in=lineages).values_list("handoff_id", flat=True))
     Remediation.objects.filter(tenant=tenant, lineage__in=lineages - left).delete()
@@ -343,7 +343,7 @@ TARGETS: Final = (
     ErasureTarget("llm_answers", "Answers of the LLM", ModelAnswer, ("text",)),
     ErasureTarget("model_calls", "LLM calls", ModelCall, ("detail",), handoff="handoff"),
     ErasureTarget("deliveries", "Deliveries", Delivery, ("payload",)),
-    # Counts, traces and later submissions name these columns, so their text stays.
+    # Counts, traces and later submissions refer to these values, so the values stay.
     ErasureTarget(
         "names",
         "Ids and names of agents (only counted)",

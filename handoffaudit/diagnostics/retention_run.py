@@ -365,7 +365,7 @@ def removal_message(tenant: Tenant, data: Data) -> str:
     if run is None or run.removed_before is None or run.removed_at is None:
         return ""
     before, day = _format_day(run.removed_before), _format_day(run.removed_at)
-    return f" Retention removed the data from before {before} on {day}."
+    return f" Retention removed data from before {before} on {day}."
 
 
 def _format_day(moment: datetime) -> str:

@@ -100,7 +100,7 @@ class Terms:
 
     def _kept_since(self, days: int) -> datetime:
         since = self.at - timedelta(days=days)
-        # On PostgreSQL, handoffs leave by whole weeks, because a partition covers a week.
+        # On PostgreSQL, handoffs are removed by whole weeks, because a partition covers a week.
         return partitions.week_of(since) if self.rule.name is Data.HANDOFFS and db.is_postgresql() else since
 
 
@@ -335,8 +335,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs after an id, and return the id of the last one and their number.
 
-    Return None, and remove none, if there are none, if some of them must stay, or if their documents have not left with
-    their week.
+    Return None, and remove none, if there are none, if some of them must stay, or if the partition with their documents
+    was not dropped.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:

@@ -75,7 +75,7 @@ def describe_silence(seconds: float) -> str:
 
 
 def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
-    """Return a message if handoffs of the tenant wait for a worker and none was seen lately, else an empty text.
+    """Return a message if handoffs of the tenant wait and no worker was seen lately, else an empty text.
 
     `oldest_unjudged_at` is the time of receipt of the tenant's oldest handoff that waits for a worker or for the LLM.
     """
@@ -109,7 +109,10 @@ def evaluate_without_workers() -> None:
 
 COUNTED_AT_MOST = 10_000
 
-NO_WORKER = "Checks wait, but no worker takes them: start a worker of the queue semantic (handoffaudit up, with a key)."
+NO_WORKER = (
+    "LLM checks wait, but no worker takes them: start a worker for the queue semantic, as handoffaudit up does if a key"
+    " is set."
+)
 
 
 class BreakerState(StrEnum):

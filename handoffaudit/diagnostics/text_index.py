@@ -47,7 +47,7 @@ _LONGEST_RUN: Final = 20.0
 # found whole.
 MOST_TEXT: Final = 16 * 1024
 _MARGIN: Final = 4 * 1024
-# The bytes of a document that is not JSON which are decoded: four for each character.
+# Of a document that is not JSON, at most this many bytes are decoded: four for each character.
 _MOST_BYTES: Final = 4 * (MOST_TEXT + _MARGIN)
 LONGEST_WORD: Final = 64
 MOST_WORDS: Final = 8
@@ -155,7 +155,7 @@ def _index(due: Sequence[uuid.UUID]) -> int:
 
 
 def words_or_none(pk: uuid.UUID, tenant_id: int, original: bytes | memoryview) -> str:
-    """Return the words of a document, or none after an exception, which is a bug and must not stop the index."""
+    """Return the words of a document, or no words after an exception. A bug must not stop the index."""
     try:
         return words_of(tenant_id, original)
     except Exception:

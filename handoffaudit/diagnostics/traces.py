@@ -42,7 +42,7 @@ class Traced:
     between `Handoff.at` of the previous handoff of the trace and of this one, None for the first. `loops` says that the
     chain returns to an earlier agent, with or without a reason, or that the work repeats without progress. `long` says
     that the chain is longer than recommended, `over` that it is longer than allowed without approval. `calls` counts
-    the tool results since the handoff before, where they were read.
+    the tool results since the previous handoff, and is 0 if they were not read.
     """
 
     number: int

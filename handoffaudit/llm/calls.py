@@ -177,7 +177,7 @@ class Caller:
         if limit is None or (estimate := self.estimate(question)) <= limit:
             return None
         return Unavailable(
-            Reason.TOO_DEAR, f"Asking would cost about {estimate:.4f} USD, over the limit of {limit:g} USD."
+            Reason.TOO_DEAR, f"Asking could cost up to {estimate:.4f} USD, over the limit of {limit:g} USD."
         )
 
     def _ask(self, question: Question, state: _CallState) -> tuple[Any, str]:

@@ -49,8 +49,8 @@ class Background:
         self._thread: threading.Thread | None = None
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._stopped = False
-        # A forked process keeps the objects of its parent without using them: the garbage collector would close them,
-        # which would write to connections of the parent process.
+        # A forked process keeps the objects of its parent without using them. Otherwise, the garbage collector would
+        # close the objects, which would write to connections of the parent process.
         self._inherited: list[object] = []
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.stop)

@@ -31,7 +31,7 @@ class NoData(StrEnum):
     """The effect of a window of an alert rule in which no handoff came, or too few.
 
     `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came, unless
-    the tenant never had one; too few handoffs are then treated as `keep`.
+    the tenant never had a handoff. If too few handoffs came, `alert` has the effect of `keep`.
     """
 
     OK = "ok"

@@ -68,7 +68,10 @@ class Conflict:
 class StaleSet(Exception):
     def __init__(self, conflicts: list[Conflict]) -> None:
         said = ", ".join(f"{one.kind.value} is at version {one.current.version} now" for one in conflicts)
-        super().__init__(f"Somebody saved since: {said}. Compare again, and send the versions that you compared with.")
+        super().__init__(
+            f"A base version is not the current version: {said}. Compare again, and send the versions that you compared"
+            " with."
+        )
         self.conflicts = conflicts
 
 

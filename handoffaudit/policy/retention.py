@@ -51,8 +51,8 @@ KIND_TEXTS: Final = {
     ),
     Data.FILE_REPORTS: KindText(
         "Reports of handoff files",
-        "What was found where a handoff file was expected, by the time in the report. The counts and the handoff of "
-        "the report stay.",
+        "The reports on expected handoff files, by the time in the report. The counts and the handoff of the report "
+        "stay.",
         "report",
         "reports",
     ),
@@ -78,8 +78,8 @@ KIND_TEXTS: Final = {
     ),
     Data.TOOL_RESULTS: KindText(
         "Tool results",
-        "What tools returned, as the host captured it. Verdicts stay, with the words around each value that rests on a "
-        "result. A handoff that is judged again after that no longer has this evidence.",
+        "The results of tools, as the host captured them. Verdicts stay, with the words around each value that rests "
+        "on a result. A handoff that is judged again after that no longer has this evidence.",
         "result",
         "results",
     ),

@@ -162,8 +162,8 @@ class Versions(Generic[R]):
 
     `listed` is the name of the list of rows in the plain content. `parse` turns plain rows into rows. `checked` sorts
     rows and refuses rows that contradict each other. Both raise `InvalidPolicy`. `plain` returns a row as JSON values;
-    `compared` returns the parts of a row that differ between versions. `renewed` takes a changed row and the current
-    row, and returns the row to save. `stays` is the name of the row that cannot be deleted.
+    `compared` returns the parts of a row that make a difference between versions. `renewed` takes a changed row and the
+    current row, and returns the row to save. `stays` is the name of the row that cannot be deleted.
     """
 
     kind: Kind

@@ -149,6 +149,7 @@ def test_the_page_on_claude_code_has_the_settings_of_the_examples() -> None:
         ("HandoffsOut", "items", "in the order of `sort`"),
         ("ModelLineOut", "tokens_in", "without those"),
         ("NoiseOut", "codes", "most overturned decisions"),
+        ("PreviewOut", "links", "replace `{code}`"),
         ("ReasonOut", "reason", ", ".join(GIVEN[:-1])),
         ("SuspectOut", "values", "introduced"),
     ],

@@ -64,7 +64,7 @@ def test_a_report_that_was_removed_is_answered_again_and_not_counted(tenant: Ten
     assert (health(tenant), FileReport.objects.count()) == (before, 0)
     gone = api.get(f"/handoff-files/{first.json()['id']}")
     assert gone.status_code == 404
-    assert "Retention removed the data" in gone.json()["detail"]
+    assert "Retention removed data" in gone.json()["detail"]
 
 
 def test_a_state_that_was_removed_says_so(tenant: Tenant) -> None:
@@ -76,7 +76,7 @@ def test_a_state_that_was_removed_says_so(tenant: Tenant) -> None:
     run_all()
     gone = client(make_key(tenant, "read")).get("/validation-state/w/p")
     assert gone.status_code == 404
-    assert "Retention removed the data" in gone.json()["detail"]
+    assert "Retention removed data" in gone.json()["detail"]
 
 
 def test_the_api_answers_null_and_when_it_was_removed(tenant: Tenant) -> None:

@@ -7,7 +7,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import codes as module
 from handoffaudit.diagnostics.codes import CodeDecisions, add_examples, code_decisions, overturn_rates
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Finding, Handoff
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.diagnostics.support import decided, today
@@ -92,6 +92,15 @@ def test_types_and_examples_are_told(tenant: Tenant):
     [told] = add_examples(tenant, [one], DAY.since, DAY.until)
     assert len(told.examples) == 3
     assert (told.examples[0].handoff.pk, told.examples[0].note, told.examples[0].actor) == (last.pk, "note 1", "rui")
+
+
+def test_a_handoff_with_many_findings_of_a_code_hides_no_other_example(tenant: Tenant):
+    circles(tenant, APPROVE)
+    [last] = circles(tenant, APPROVE)
+    [finding] = Finding.objects.filter(handoff=last, code=CIRCULAR)
+    again = (Finding(tenant=tenant, handoff=last, code=CIRCULAR, severity=finding.severity) for _ in range(20))
+    Finding.objects.bulk_create(again)
+    assert len(code_decisions(tenant, CIRCULAR, DAY.since, DAY.until).examples) == 2
 
 
 def test_one_code_alone_is_counted_as_among_all(tenant: Tenant):

@@ -70,7 +70,7 @@ class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
     To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part. Without `since`, a block ended before `first_line`, unless it is 1.
+    `carry` before the bytes of the next part. Without `since`, any line before `first_line` ended a block.
     """
 
     def __init__(self, first_line: int = 1, since: int | None = None) -> None:
@@ -208,8 +208,8 @@ class Piece:
 class Write:
     """A planned write of a block.
 
-    `text` is stored as a new block or, with `tail`, replaces the text of this row. Then `text` begins with the `kept`
-    bytes of the tail, and `begun` of them are bytes of the new block.
+    `text` is stored as a new block or, with `tail`, replaces the text of the tail. In the second case, the first `kept`
+    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the new block.
     """
 
     piece: Piece
@@ -222,7 +222,7 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """The planned writes of some blocks. `shift` is the number of first lines that the log has lost."""
+    """The planned writes of some blocks. `shift` is the number of lines that the log has lost at its start."""
 
     writes: list[Write] = field(default_factory=list)
     shift: int = 0

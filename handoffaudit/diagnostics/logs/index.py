@@ -200,7 +200,7 @@ def _mark_read(one: BlockSummary) -> bool:
 def add_counts(
     health: HealthDeltas, lines: LogDeltas, sums: Iterable[Tally], started_at: datetime, sign: int = 1
 ) -> None:
-    """Add sums to the counts of rows; `sign` -1 subtracts them."""
+    """Add sums to `health` and `lines`; with `sign` -1, subtract them."""
     summed = list(sums)
     # Several texts may share one `Counts`.
     for counts in {id(one.counts): one.counts for one in summed}.values():

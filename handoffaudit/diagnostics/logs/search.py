@@ -21,7 +21,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
 from handoffaudit.validation.logs.reader import read_bytes
 
-# The most stored bytes of the lines of a page. Rendered lines take about twenty times as much memory.
+# The lines of a page have at most this many bytes. Rendered lines take about twenty times as much memory.
 PAGE_BYTES: Final = 1024 * 1024
 
 LAST: Final = (1 << 128) - 1
@@ -64,9 +64,9 @@ class Page:
     """A page of found lines.
 
     `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
-    next page, if the search has reached its limits; it then has searched back to `reached`. `crowded` says that lines
-    may be missing, because too many blocks contain the same moment, or take too long to read. A narrower search finds
-    the missing lines.
+    next page, if the search has reached its limits. `reached` is the time back to which the search has looked, or None
+    if the search has looked at all lines. `crowded` says that lines may be missing, because too many blocks contain the
+    same moment, or take too long to read. A narrower search finds the missing lines.
     """
 
     items: list[FoundLine]
@@ -77,7 +77,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """The position of a line: time, block and index. Without an index: after all lines of the block at that time."""
+    """The position of a line: time, block and index. Without an index, it is above all lines of the block."""
 
     at: datetime
     block: int = LAST
@@ -117,7 +117,7 @@ class Deadline:
 
 @dataclass(slots=True)
 class NewestLines:
-    """The newest lines before `start`: at most `limit` lines, and at most `PAGE_BYTES` unless it is a single line.
+    """The newest lines before `start`: at most `limit` lines, and at most `PAGE_BYTES` unless one line is longer.
 
     `floor` is the newest line that did not fit. Lines at the floor and older lines are dropped.
     """
@@ -160,16 +160,18 @@ class NewestLines:
 # A search stops after this time, and returns a cursor to continue from.
 SEARCH_SECONDS: Final = 2.0
 
-# A search opens at most this many blocks, which are about 10 MB of log.
+# A search opens at most this many blocks, which are about 10 MB of log, unless more blocks end at the same moment.
 MOST_BLOCKS = 80
 
 # A search skips at most this many blocks by their facets.
 MOST_PASSED = 4_000
 
-# The most blocks with the same moment that are opened. Only a log with erratic times has more.
+# A search opens at most this many blocks around its cursor, and at most this many blocks beyond `MOST_BLOCKS` that end
+# at the same moment. Only a log with erratic times has more.
 MOST_AT_ONCE = 200
 
-# A line is known to be the newest only after all blocks that contain its time were opened, so this takes more time.
+# The longest time for the blocks around the cursor: a line is known to be the newest only after all blocks that contain
+# its time were opened.
 AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 
 MOST_AROUND = 200
@@ -252,7 +254,7 @@ def _filter_by_time(tenant: Tenant, query: LogQuery) -> "QuerySet[LogBlock]":
 def lines_around(
     tenant: Tenant, trace_id: str, agents: Iterable[str], at: datetime, minutes: int = 15, limit: int = MOST_AROUND
 ) -> Page:
-    """Return lines of a trace (or run) or of an agent, at most `minutes` before or after `at`, newest first."""
+    """Return lines of a trace (or run) or of the agents, at most `minutes` before or after `at`, newest first."""
     since, until = at - timedelta(minutes=minutes), at + timedelta(minutes=minutes)
     queries = [LogQuery(trace=trace_id, since=since, until=until)] if trace_id else []
     queries += [LogQuery(agent=agent, since=since, until=until) for agent in dict.fromkeys(agents) if agent]

@@ -66,7 +66,7 @@ Note = Callable[[list[str], int], None]
 
 
 class _Moved(Exception):
-    """The error for a batch of which another import has stored a block or extended a tail since the look-up."""
+    """The error for a batch of which another process has stored or changed a block since the look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ def store_log(
     `stream` yields the bytes in pieces of any size. `first_line` is the number of the first line of the stream, for a
     log that comes in parts. `on_progress` is called with the import after each batch.
 
-    If the stream breaks off or the process ends, the stored lines stay. When the same log is sent again, the import
-    continues from there. An exception of the stream is recorded as the import's error and raised again.
+    If the stream breaks off or the process ends, the stored lines stay. When the same log is sent again, the new import
+    adds only the missing lines. An exception of the stream is recorded as the import's error and raised again.
     """
     taking = LogWriter(begin_import(tenant, source, sent_by), read_here=read_here)
     try:
@@ -268,7 +268,7 @@ class LogWriter:
         return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
 
     def _put_in_place(self, made: _Made) -> None:
-        """Replace the tail by the longer block. Subtract the last line of the tail from the counts if it had no end."""
+        """Replace the tail by the longer block. Subtract the last line of the tail from the counts if it grew."""
         tail = made.tail
         if tail is None:
             return

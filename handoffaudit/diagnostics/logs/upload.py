@@ -296,9 +296,9 @@ def limit_stream(
     """Yield the content of a stream with or without compression, in pieces of at most a megabyte.
 
     `encoding` is gzip or zstd. If it is empty, the first bytes of the stream show whether it is gzip. Pass the stream
-    in pieces of `PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names the limit),
-    or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise `DamagedStream` if the
-    stream cannot be unpacked.
+    in pieces of `compression.PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names
+    the limit), or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise
+    `DamagedStream` if the stream cannot be unpacked.
     """
     came = size = 0
 

@@ -177,7 +177,7 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
         assert page.status_code == 200
         assert said in text_of(page), address
     gone = as_admin.get(f"/t/acme/diagnostics/files/{old.pk}/", follow=True)
-    assert "There is no such report. Retention removed the data from before" in gone.text
+    assert "There is no such report. Retention removed data from before" in gone.text
     log = as_admin.get("/t/acme/settings/audit/").text
     assert "removed by retention" in log
     assert "removed: 101" in log

@@ -200,7 +200,7 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
     found = {"default": _database(folder, pool, synchronous)}
     if replica:
         if not replica["ENGINE"] == found["default"]["ENGINE"] == "django.db.backends.postgresql":
-            raise ImproperlyConfigured("DATABASE_REPLICA_URL needs PostgreSQL, also in DATABASE_URL.")
+            raise ImproperlyConfigured("DATABASE_REPLICA_URL is set: it and DATABASE_URL must both name PostgreSQL.")
         shared = {name: found["default"][name] for name in ("CONN_MAX_AGE", "DISABLE_SERVER_SIDE_CURSORS")}
         found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(pool), "TEST": {"MIRROR": "default"}}
     return found
@@ -239,7 +239,7 @@ def _postgresql_options(pool: int) -> dict[str, Any]:
             "reconnect_timeout": 5.0,
         },
         "connect_timeout": 3,
-        # A query notices a server that vanished without closing the connection.
+        # With these values, a query notices a server that vanished without closing the connection.
         "tcp_user_timeout": 4000,
         "keepalives_idle": 5,
         "keepalives_interval": 2,

@@ -213,7 +213,7 @@ class ChoicesFilter(ChoiceFilter):
 class NumberFilter(FilterField, forms.CharField):
     """The number of a database row, as text."""
 
-    remedy = "use the number in the address of a finding's page."
+    remedy = "use the number in the address of a finding group's page."
 
     def validate(self, value: str) -> None:
         if not is_number(value):

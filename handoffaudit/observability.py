@@ -94,7 +94,7 @@ ID_HEADER: Final = "X-Request-ID"
 _ID_KEY: Final = "HTTP_X_REQUEST_ID"
 # Senders choose their ids. These characters need no escape in a log, a header or a document.
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-# One message to a worker can be for several requests. A log line names this many.
+# One message to a worker can be for several requests. A log line names at most this many of them.
 MOST_OF_A_TASK: Final = 10
 
 # The id is not in the context of structlog, because structlog copies the whole context of the thread for each read,

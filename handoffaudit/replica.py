@@ -28,8 +28,8 @@ COOKIE: Final = "handoffaudit_written"
 # A browser carries the position for longer than a replica may lag.
 COOKIE_SECONDS: Final = 60
 MOST_LAG_SECONDS: Final = 10.0
-# A process asks the replica for its position this often. While one thread asks, the other threads use the last answer,
-# and, if it is older than the second value, the primary.
+# A process asks the replica for its position this often. While one thread asks, the other threads use the last answer
+# or, if the answer is older than `OLDEST_SECONDS`, the primary.
 KNOWN_SECONDS: Final = 0.5
 OLDEST_SECONDS: Final = 1.5
 _SAFE: Final = ("GET", "HEAD")

@@ -52,10 +52,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A connection since the last data that was sent to it.
+    """The state of a connection since the server last sent data on it.
 
-    `since` is the time of that data and `before` the traffic by then. `began` is the time of the last look without new
-    received data.
+    `since` is the time when data was sent, and `before` the traffic up to that time. `began` is the time of the last
+    look without new received data.
     """
 
     since: float

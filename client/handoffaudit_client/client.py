@@ -175,7 +175,8 @@ class Client:
 
         Waits at most `timeout` seconds for the verdict of the server, and if the handoff is held, `wait` seconds more
         for the decision of a person. Never raises because of the server: without an answer, the verdict is true and
-        `unverified`, and the handoff is sent later; with `on_unreachable="stop"`, it is false and `unreachable`.
+        `unverified`, and the handoff is sent later; with `on_unreachable="stop"`, the verdict is false and
+        `unreachable`.
         """
         handoff_id = _id_of(handoff_id)
         timeout = self.timeout if timeout is None else timeout
@@ -275,7 +276,7 @@ class Client:
         return TraceScope(to_name(id) if id else "")
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait up to `timeout` seconds until all of this process is sent, refused or dropped; return whether it is."""
+        """Wait until all items of this process are sent, refused or dropped; return False after `timeout` seconds."""
         return self._sender is None or self._sender.flush(timeout)
 
     def stats(self) -> dict[str, int]:
@@ -283,7 +284,7 @@ class Client:
 
         `sent`: accepted by the server. `waiting`: not sent yet, including items of ended processes. `adopted`: taken
         over from ended processes. `dropped`: removed because the spool was full. `refused`: refused by the server for
-        good. `failed`: not readable or writable, or `before_send` raised.
+        good. `failed`: not sent because of an error on this side, such as in `before_send`.
         """
         sender = self._sender
         return {

@@ -57,7 +57,7 @@ class PluginGate:
     def _submit(self, question: Mapping[str, Any]) -> Verdict:
         gated[question["handoff_id"]] = True
         if self.policy == "observe":
-            return Verdict("unverified", "It is only observed.", handoff_id=self.client.send(**question))
+            return Verdict("unverified", "The handoff is only observed.", handoff_id=self.client.send(**question))
         return self.client.gate(**question)
 
 

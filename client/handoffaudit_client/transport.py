@@ -103,7 +103,7 @@ class Server:
         if parts.scheme not in {"http", "https"} or not parts.hostname or not (url.isascii() and url.isprintable()):
             raise ValueError(f"{url!r} is not the address of a server: write it like https://audit.example.com")
         if "@" in parts.netloc:
-            raise ValueError("the address has a user name or a password in it, and none is used: leave it out")
+            raise ValueError("the address has a user name or a password, which the client would not use: leave it out")
         if not (key.isascii() and key.isprintable() and key and " " not in key):
             raise ValueError("the key has characters that no key has: check HANDOFFAUDIT_KEY")
         self.url = url.rstrip("/")

@@ -103,7 +103,7 @@ def export_traces(request: HttpRequest) -> HttpResponse:
     try:
         export = otlp.read_export(body, media_type, who.key.key_id)
     except otlp.TooManySpans as error:
-        raise Problem(413, "Too many items", str(error), limit=otlp.MOST_SPANS) from error
+        raise Problem(413, "Too many items", str(error), limit=error.most) from error
     except otlp.BadExport as error:
         raise Problem(400, "The traces can't be read", str(error)) from error
     store_export(who.tenant, who.key, export)

@@ -64,7 +64,7 @@ def refuse_damaged() -> None:
 def refuse_emptied() -> None:
     """Raise `Stop` if the SQLite file has 0 bytes although it had tables before.
 
-    A first start that was killed also leaves 0 bytes, and raises nothing. The file had tables if the lock of the
+    A first start that was killed also leaves 0 bytes, and is not refused. The file had tables if the lock of the
     migration has a text, if SQLite's log (`-wal`) has content, or if the data folder has static files, which older
     versions kept there.
     """
@@ -102,7 +102,7 @@ def suggest_remedy() -> str:
 
 
 def refuse_unknown() -> None:
-    """Raise `Stop` for a database that a newer version migrated, or with only some migrations from before 0.1.0."""
+    """Raise `Stop` if a newer version migrated the database, or if some of the migrations before 0.1.0 are missing."""
     ours = {app.split(".")[-1] for app in settings.INSTALLED_APPS if app.startswith("handoffaudit.")}
     applied = {key for key in MigrationRecorder(connection).applied_migrations() if key[0] in ours}
     there = MigrationLoader(None).disk_migrations

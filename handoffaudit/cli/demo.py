@@ -18,7 +18,11 @@ from handoffaudit.cli.terminal import example
 CREW, POLICY = "crew.py", "crew-policy.yaml"
 NEEDED = ("pydantic_ai", "handoffaudit_client")
 # Settings of another server, which the demonstration must neither use nor change, and keys that cost money.
-FOREIGN = ("DATABASE_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL_PROVIDER", "HANDOFFAUDIT_DATA")
+FOREIGN = (
+    *("DATABASE_URL", "DATABASE_REPLICA_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL_PROVIDER"),
+    *("HANDOFFAUDIT_DATA", "HANDOFFAUDIT_STATIC", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_EVENTS_FILE"),
+    *("HANDOFFAUDIT_SEAL_KEY", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_PUBLIC_URL", "HANDOFFAUDIT_BEHIND_PROXY"),
+)
 
 
 @click.command(name="demo", epilog=example("handoffaudit demo", "handoffaudit demo --port 9000 --pace 3"))

@@ -18,7 +18,7 @@ from handoffaudit.process import OTHERS, PREFIX
 SETTINGS: Final = "handoffaudit.settings"
 # A wrong setting is set aside and the settings are read again, so that one run finds all wrong settings.
 MOST_WRONG_SETTINGS: Final = 50
-# Each value makes sense only beside the setting that is its key, so a wrong key sets both aside.
+# Settings that need another setting, by the name of that setting. If that setting is wrong, both are set aside.
 DEPENDENT: Final = {"DATABASE_URL": "DATABASE_REPLICA_URL"}
 # Values that replace wrong values, so that the settings that need them are checked, too.
 STAND_INS: Final = {"HANDOFFAUDIT_OIDC_ISSUER": "https://login.example.com"}
@@ -132,7 +132,7 @@ def load_settings(installation: Installation) -> list[Result]:
             message = " ".join(str(error).split())
             name = _find_name(message)
             if isinstance(error, EnvError) and name:
-                # Only numbers and switches are read this way, so the value is not a secret.
+                # Only numbers and switches raise an `EnvError`, so the value is not a secret.
                 message = f"{message} The value is {os.environ[name]!r}."
             found.append(Result("settings", Level.ERROR, message, f"Correct {name}, or unset it."))
             installation.wrong.add(name)

@@ -150,7 +150,7 @@ _REPLICA: Final = """
 
 @needs_database
 def check_replica(_: Installation) -> Iterator[Result]:
-    """Check that the replica answers and lags little, if there is a replica. Otherwise, pages read from the primary."""
+    """Check that the replica, if there is one, answers and lags little. If not, pages read from the primary."""
     if ALIAS not in settings.DATABASES:
         return
     try:
@@ -164,7 +164,7 @@ def check_replica(_: Installation) -> Iterator[Result]:
         return
     if not is_replica:
         message = "DATABASE_REPLICA_URL names a primary server."
-        yield Result("replica", Level.WARNING, message, "Name a replica, or unset it.")
+        yield Result("replica", Level.WARNING, message, "Set the variable to the address of a replica, or unset it.")
     elif lag > MOST_LAG_SECONDS:
         message = f"The replica lags by {lag:,.0f} s, so pages read from the primary."
         yield Result("replica", Level.WARNING, message, "Look at the replication and at the load of the replica.")

@@ -45,8 +45,8 @@ def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tup
         found = text.next_value(longest)
         if found is None:
             raise Stop(
-                f"Item {number} of the array in {name} is not valid JSON: the items before are stored; fix the item and"
-                " import the file again, or write one document per line."
+                f"Item {number} of the array in {name} is not valid JSON, or is too long: the items before are stored;"
+                " fix the item and import the file again, or write one document per line."
             )
         yield number, found.encode("utf-8", "surrogateescape")
         text.skip(",")
@@ -117,7 +117,10 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A document: its line number (in a JSON array, its position) and its bytes. `text` is None if it is too long."""
+    """A document: its line number, or its position in a JSON array, and its bytes.
+
+    `text` is None if the document is too long.
+    """
 
     number: int
     text: bytes | None

@@ -78,8 +78,8 @@ def report_file(  # noqa: PLR0913 (click hands over each option)
     --local it is judged here and not stored.
 
     Exits with 0 if the file was used or the response replaced the file, with 1 if the phase failed, and with 2 if the
-    call is wrong or the server is unavailable. If the server is unavailable, the report is stored, and sent with the
-    next report.
+    call is wrong, or if the server is unavailable or refuses the report. If the server is unavailable, the report is
+    stored, and sent with the next report.
     """
     folder = spool or data_folder() / "reports"
     if flush:

@@ -188,7 +188,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
     is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.
     """
-    # With these options the agent host also takes exit code 2 for blocked.
+    # With these options, the agent host takes exit code 2 for a blocked event, so a wrong call must not exit with 2.
     wrong = 1 if block_exit == "2" or emit or tool_results else 2
     if hybrid and not rules:
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)

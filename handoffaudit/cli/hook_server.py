@@ -161,13 +161,13 @@ def check_server(url: str | None, key: str | None, code: int) -> Server:
     if not url:
         raise Stop("No server is named: give its address with --url or HANDOFFAUDIT_URL.", code)
     if "@" in url:
-        raise Stop("The address has a user name or a password in it, and none is used: leave it out.", code)
+        raise Stop("The address has a user name or a password, which the client would not use: leave it out.", code)
     if not _is_address(url):
         raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.", code)
     if not key:
         raise Stop("There is no key: give one with the scope ingest in HANDOFFAUDIT_KEY.", code)
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise Stop("The key has characters in it that no key has: check HANDOFFAUDIT_KEY.", code)
+        raise Stop("The key has characters that no key has: check HANDOFFAUDIT_KEY.", code)
     return Server(url.rstrip("/"), key)
 
 

@@ -253,13 +253,14 @@ class Receiver(Protocol):
 @send_key_option
 @json_option
 def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
-    """Import handoffs from files, and report what was accepted and what was refused.
+    """Import handoffs from files, and report what was stored and what was refused.
 
     A FILE holds one submission or bare document per line (JSONL), one JSON document, or a JSON array of documents; gzip
     is recognised, and - is standard input. Broken documents are stored as rejected. To finish an interrupted import,
     run it again: stored handoffs are not stored twice.
 
-    Exits with 0 if everything is stored, with 1 if something was refused.
+    Exits with 0 if everything is stored, with 1 if something was refused or the server failed, and with 2 if a file
+    can't be read.
     """
     sources = [Source(path) for path in files]
     receiver = _choose_receiver(tenant, url, key)

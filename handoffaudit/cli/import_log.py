@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB, up to
-# which the server does not check the compression ratio: equal lines would exceed the limit.
+# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB. Up to
+# this size, the server does not check the compression ratio, which a log of equal lines would exceed.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000

@@ -127,7 +127,7 @@ def bind(key: str, tenant: str, agents: tuple[str, ...]) -> None:
     except Refused as error:
         raise Stop(error.message) from error
     whom = ", ".join(found.agents) or "any agent"
-    click.echo(f"{found.name} ({found.prefix}…) speaks for {whom}. This holds within seconds.", err=True)
+    click.echo(f"{found.name} ({found.prefix}…) speaks for {whom}. The change takes effect within seconds.", err=True)
 
 
 def _find(tenant: "Tenant", wanted: str) -> int:
@@ -162,7 +162,7 @@ def _format_time(time: datetime | None) -> str | None:
 
 
 def _format_line(key: "Key") -> str:
-    state = "in use"
+    state = "active"
     if key.revoked_at:
         state = f"revoked {key.revoked_at:%Y-%m-%d}"
     elif key.expires_at and key.expires_at <= datetime.now(UTC):

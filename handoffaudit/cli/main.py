@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def run(program: click.Command, name: str) -> None:
-    """Run a program of this name; exit with 0, 1 or 2, and print errors as one line on standard error."""
+    """Run a program of this name, and exit with its code. Print an error as one line on standard error."""
     drop_empty()
     try:
         code = program.main(prog_name=name, standalone_mode=False)

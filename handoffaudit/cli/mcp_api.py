@@ -68,7 +68,7 @@ class Api:
                 f"{self.url} can't be reached ({why}). Check that the server runs, and HANDOFFAUDIT_URL."
             ) from None
         if answer is None:
-            raise ToolError(f"{self.url} answered {status} without JSON: check that HANDOFFAUDIT_URL is the server's.")
+            raise ToolError(f"{self.url} answered {status} without JSON: check HANDOFFAUDIT_URL, the server's address.")
         if status not in takes:
             raise ToolError(_explain(self.url, status, retry_after, answer)[:_LONGEST_ERROR])
         return status, answer

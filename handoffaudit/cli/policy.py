@@ -148,8 +148,8 @@ def apply(
 def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Judge the cases by the policies in FILE, without the LLM. Nothing is saved.
 
-    Without --url, the cases of --cases are judged without a database: kinds of policies that FILE does not name are as
-    shipped. Exits with 0 if no case fails, with 1 if a case fails, and with 2 if FILE is invalid or there is no case.
+    With --cases and without --url, no database is used: kinds of policies that FILE does not name are as shipped. Exits
+    with 0 if no case fails, with 1 if a case fails, and with 2 if FILE is invalid or there is no case.
     """
     if cases_file and not url:
         _refuse_options("tenant", "data")

@@ -130,7 +130,7 @@ def read_cases(content: bytes) -> tuple[list[Any], list[int]]:
 
 def _read_document(content: bytes, most: int) -> tuple[Any, dict[Place, int]]:
     if len(content) > most:
-        raise BadFile(0, f"The file has more than {most:,} bytes.", "Split it: a file may hold a part only.")
+        raise BadFile(0, f"The file has more than {most:,} bytes.", "Split it into several files.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

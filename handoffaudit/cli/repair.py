@@ -93,7 +93,7 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Repair a document as far as rules can: defaults, mechanical hints, compression.
+    """Repair a document as far as rules can: with defaults, with the changes that findings propose, by compression.
 
     The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
     document or submission and is not changed. For a submission, the document is printed. If payload.session is removed
@@ -150,8 +150,8 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 
-    # Repair what was judged: this may differ from the sent document, for example an older version that was lifted, or
-    # the object in a report.
+    # Repair what was judged: this may differ from the sent document, for example the current version of an older
+    # document, or the object in a report.
     return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 

@@ -57,7 +57,7 @@ def data_folder(code: int = 2) -> Path:
     except RuntimeError:
         path = given or "~/.local/share"
         raise Stop(
-            f"The data folder is {path!r}, but there is no such home folder: use --data and no ~.", code
+            f"The data folder is {path!r}, but there is no such home folder: give a path without ~ with --data.", code
         ) from None
 
 

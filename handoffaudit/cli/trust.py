@@ -146,7 +146,7 @@ def show(*, as_json: bool) -> None:
 
     public = _public_key(None)
     if public is None:
-        raise Stop("There is no seal key yet: a worker makes it when it seals the first rows.")
+        raise Stop("There is no seal key yet: the first start of the server makes the key.")
     click.echo(json.dumps({"public_key": public, "key_id": signatures.id_of(public)}) if as_json else public)
 
 
@@ -209,7 +209,7 @@ def evidence(
     """Write a signed evidence bundle about a handoff, a trace or a period into FILE, which must not exist."""
     asked = {"handoff": handoff, "trace": trace, "since": since, "until": until}
     if [handoff, trace, since].count(None) != 2 or (until is not None and since is None):
-        raise click.UsageError("Give one of --handoff, --trace and --since.")
+        raise click.UsageError("Give one of --handoff, --trace and --since; --until needs --since.")
     start_with_database()
     from django.conf import settings
 

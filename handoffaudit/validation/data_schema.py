@@ -243,9 +243,9 @@ def _errors(
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
     """Return the errors of the data, and whether these are all errors.
 
-    If the list of all errors could fill the memory, return the errors in the first entries of each list and object; if
-    there are none, return only the first error. In this case, return no error at all if the schema has alternatives,
-    because even one error would describe every alternative that was tried.
+    The list of all errors could fill the memory. In this case, return no error if the schema has alternatives, because
+    even one error would describe every alternative that was tried. If the schema has none, return the errors in the
+    first entries of each list and object or, if there are none, only the first error.
     """
     level_sizes = level_sizes or levels(data)
     if _can_be_listed(schema, size, level_sizes):

@@ -106,7 +106,7 @@ def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue
     if len(kept) <= limit:
         return kept
     last = kept[limit - 1]
-    message = f"{last.message} There are more findings like this: only the first {limit} issues are listed."
+    message = f"{last.message} There are more findings like this: only the first {limit} are listed."
     return [
         *kept[: limit - 1],
         msgspec.structs.replace(last, message=message, metadata={**last.metadata, "more": True}),

@@ -78,7 +78,7 @@ def hour_of(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
 
 
-# The cache helps because a verdict states the time at which it was made several times.
+# The cache helps because a verdict contains its own time several times.
 @lru_cache(maxsize=16)
 def utc_text(at: datetime) -> str:
     """Return the time as `2026-02-01T08:00:00Z`, with a fraction only if the fraction is not zero."""

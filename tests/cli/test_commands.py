@@ -101,15 +101,15 @@ def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     assert {key["name"] for key in listed if key["revoked_at"]} == {"one", "two"}
     shown = run("key", "list", folder=folder).stdout
     assert "revoked" in shown
-    assert "in use" in shown
+    assert "active" in shown
 
 
 @pytest.mark.parametrize(
     ("ends", "state"),
     [
-        (None, "in use"),
+        (None, "active"),
         (datetime(2026, 2, 15, tzinfo=UTC), "expired 2026-02-15"),
-        (datetime.max.replace(tzinfo=UTC), "in use"),
+        (datetime.max.replace(tzinfo=UTC), "active"),
     ],
 )
 def test_the_list_of_keys_names_expired_keys(ends: datetime | None, state: str) -> None:
@@ -206,7 +206,7 @@ def test_what_is_exported_is_already_there_where_it_came_from(folder):
 def test_an_export_of_a_code_that_there_is_not_says_so(folder):
     done = run("export", "--code", "foo.bar", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--code is 'foo.bar', which is not a code" in done.stderr
+    assert "--code is 'foo.bar', which is not a rule code" in done.stderr
     assert run("export", "--code", "chain.circular", folder=folder).returncode == 0
 
 

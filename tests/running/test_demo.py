@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from handoffaudit.cli import demo
 from tests.conftest import REQUIRED
 from tests.running.conftest import PRODUCT, clean_environment, descendants, free_port, run, wait_for
 
@@ -50,8 +51,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_the_agents_wait_for_a_person_and_finish(start: Start, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     # A database of another server must not be touched.
-    demo = start("--once", "--python", PYTHON, "--keep", str(kept), DATABASE_URL="postgresql://127.0.0.1:1/nobody")
-    wait_for(lambda: "Your turn" in printed(tmp_path) or demo.poll() is not None)
+    process = start("--once", "--python", PYTHON, "--keep", str(kept), DATABASE_URL="postgresql://127.0.0.1:1/nobody")
+    wait_for(lambda: "Your turn" in printed(tmp_path) or process.poll() is not None)
     shown = printed(tmp_path)
     assert re.findall(r"(\w+ → \w+) +(\w+)", shown) == [
         ("planner → researcher", "accepted"),
@@ -78,22 +79,34 @@ def test_the_agents_wait_for_a_person_and_finish(start: Start, tmp_path: Path) -
     )
     answer = httpx.post(address, json={"decision": "approve"}, headers={"Authorization": f"Bearer {key}"}, timeout=60)
     assert answer.status_code == 200, answer.text
-    assert demo.wait(60) == 0
+    assert process.wait(60) == 0
     assert re.search(r"writer → researcher +approved\n.*The crew has finished\.", printed(tmp_path), re.DOTALL)
 
 
 @pytest.mark.nightly
 @needs_framework
 def test_a_signal_ends_it_and_removes_its_data(start: Start, tmp_path: Path) -> None:
-    demo = start("--python", PYTHON)
-    wait_for(lambda: "Your turn" in printed(tmp_path) or demo.poll() is not None)
+    process = start("--python", PYTHON)
+    wait_for(lambda: "Your turn" in printed(tmp_path) or process.poll() is not None)
     assert list(tmp_path.glob("handoffaudit-demo-*"))
-    below = descendants(demo.pid)
-    demo.terminate()
-    assert demo.wait(60) == 0
+    below = descendants(process.pid)
+    process.terminate()
+    assert process.wait(60) == 0
     assert not list(tmp_path.glob("handoffaudit-demo-*"))
     assert below
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), 20)
+
+
+def test_settings_of_another_server_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("DATABASE_REPLICA_URL", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_SEAL_KEY")
+    for name in (*names, "HANDOFFAUDIT_DATA"):
+        monkeypatch.setenv(name, "of another server")
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(demo, "check_python", lambda _: None)
+    monkeypatch.setattr(demo.up, "serve", lambda *_: seen.update(os.environ))
+    demo.command.main(["--once"], standalone_mode=False)
+    assert seen.keys().isdisjoint(names)
+    assert seen["HANDOFFAUDIT_DATA"] != "of another server"
 
 
 def test_without_the_framework_it_says_what_to_install(start: Start, tmp_path: Path) -> None:

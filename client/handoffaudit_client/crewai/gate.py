@@ -68,7 +68,7 @@ class HandoffGate:
             unregister_hook(point, hook)
 
     def guardrail(self, target: str) -> Callable[[Any], Any]:
-        """Return a guardrail for `Task(guardrail=...)`: the agent reads why a task was blocked, and repeats it."""
+        """Return a guardrail for `Task(guardrail=...)`: the agent of a blocked task reads why, and repeats the task."""
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
             source, self._guarded[id(output), target] = str(output.agent).strip(), output

@@ -52,7 +52,7 @@ class HandoffGate(AgentMiddleware):
     that are not handoff tools are not touched.
 
     With `declare_chain`, the handoff declares all agents that have worked so far, so that a return to one of them is a
-    circular chain: rejected without a reason, and held for a person with one. The reason is the argument `reason` or
+    circular chain, which is rejected without a reason and held with a reason. The reason is the argument `reason` or
     `handoff_reason` of the tool, else the text in which the LLM announces the call, else `reason`. Without
     `declare_chain`, the server derives the chain, and a return with new data is not a defect.
 

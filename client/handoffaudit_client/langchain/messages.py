@@ -21,8 +21,8 @@ _BOOKKEEPING = {"messages", "active_agent", "remaining_steps", "is_last_step", "
 def lift(arguments: Any, state: Any) -> Any:
     """Return the data of a handoff.
 
-    These are the arguments of its tool. Without arguments, these are the last text of the messages and the other fields
-    of the state.
+    The data is the arguments of the handoff's tool or, without arguments, the last text of the messages and the other
+    fields of the state.
     """
     if arguments:
         return arguments

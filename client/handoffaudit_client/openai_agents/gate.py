@@ -43,7 +43,7 @@ def gated(
     sends.
 
     With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
-    circular chain: rejected without a reason, and held for a person with one. The reason is `reason` or
+    circular chain, which is rejected without a reason and held with a reason. The reason is `reason` or
     `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server derives
     the chain, and a return with new data is not a defect. Raises `ValueError` for an unknown policy, or a wrong address
     or key.

@@ -156,7 +156,7 @@ def load_modules() -> None:
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the time.
     gc.disable()
-    # The preparation reports wrong settings. Without it, the children fail with the same error.
+    # Errors are ignored, because the preparation reports wrong settings, and the children fail with the same error.
     with contextlib.suppress(Exception):
         import django
 
@@ -170,7 +170,7 @@ def load_modules() -> None:
 
         app.loader.import_default_modules()
         default_counter()
-    # A collection in a child would write into each page.
+    # A collection in a child would write into every shared page of memory, which copies the page.
     gc.freeze()
     gc.enable()
 
@@ -225,8 +225,8 @@ def run_asker() -> None:
     django.setup()
     from handoffaudit.handoffs.llm import jobs
 
-    # No other such worker runs, so remaining leases belong to a dead worker. Without this call they would block their
-    # work for minutes.
+    # No other such worker runs, so remaining leases belong to a dead worker. Without this call, the leased
+    # handoffs would wait for minutes.
     jobs.end_leases()
     start_celery("semantic", settings.MODEL_CONCURRENCY)
 

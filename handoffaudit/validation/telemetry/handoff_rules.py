@@ -151,10 +151,10 @@ RULES: Final[Sequence[Rule]] = (
 RULE_TEXTS: Final = {rule.name: rule.text for rule in RULES}
 INFERENCE_TEXTS: Final = {
     "next_agent": "the next agent span",
-    "previous_handoff": "the handoff before it",
+    "previous_handoff": "the previous handoff",
     "state": "the state of the run",
-    "main": "the lack of an agent above it: the main agent",
-    "llm_output": "the last LLM output before it",
+    "main": "the lack of an agent above the span",
+    "llm_output": "the last LLM output before the handoff",
 }
 
 

@@ -42,12 +42,13 @@ class BadExport(Exception):
 
 
 class TooManySpans(BadExport):
-    """Raised for an export with more than `MOST_SPANS` spans, or with too many messages."""
+    """Raised for an export with more than `MOST_SPANS` spans, or with too many other messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_SPANS, what: str = "spans") -> None:
         super().__init__(
-            f"The export has more than {MOST_SPANS:,} spans: send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
+            f"The export has more than {most:,} {what}: send fewer spans at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
         )
+        self.most = most
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def _messages(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[
         key, at = _varint(body, at, end)
         seen += 1
         if seen > MOST_SPANS + _MOST_CONTAINERS:
-            raise TooManySpans
+            raise TooManySpans(MOST_SPANS + _MOST_CONTAINERS, "messages")
         kind = key & 7
         if kind == 2:
             length, at = _varint(body, at, end)
@@ -264,9 +265,9 @@ def _replace_halves(body: bytes) -> bytes:
 def _split_json(body: bytes) -> Iterator[bytes]:
     spans = 0
     try:
-        for resource in _split(_RESOURCES.decode(body).resourceSpans, 1_000):
-            for scope in _split(_SCOPES.decode(resource).scopeSpans, 1_000):
-                for span in _split(_SPANS.decode(scope).spans, MOST_SPANS):
+        for resource in _split(_RESOURCES.decode(body).resourceSpans, 1_000, "resources"):
+            for scope in _split(_SCOPES.decode(resource).scopeSpans, 1_000, "scopes"):
+                for span in _split(_SPANS.decode(scope).spans, MOST_SPANS, "spans"):
                     spans += 1
                     if spans > MOST_SPANS:
                         raise TooManySpans
@@ -275,12 +276,12 @@ def _split_json(body: bytes) -> Iterator[bytes]:
         raise BadExport(f"The body is not OTLP/JSON: {error}. Send an object with resourceSpans.") from error
 
 
-def _split(raw: msgspec.Raw, most: int) -> list[bytes]:
+def _split(raw: msgspec.Raw, most: int, what: str) -> list[bytes]:
     if bytes(raw) == b"null":
         return []
     found = split_array(bytes(raw), most)
     if len(found) > most:
-        raise TooManySpans
+        raise TooManySpans(most, what)
     return found
 
 

@@ -142,7 +142,7 @@ WRONG = {
     "--timeout 0": "Invalid value for '--timeout': 0.0 is not in the range 1<=x<=600. See handoffaudit hook --help.",
     "--nope": "No such option '--nope'. See handoffaudit hook --help.",
     "--url x": "'x' is not the address of a server: write it like https://audit.example.com.",
-    "--url http://u:p@h": "The address has a user name or a password in it, and none is used: leave it out.",
+    "--url http://u:p@h": "The address has a user name or a password, which the client would not use: leave it out.",
     "--hybrid": "--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.",
     "--any-key": "--any-key needs --flush.",
 }

@@ -146,6 +146,15 @@ def test_a_hundred_thousand_spans_are_refused_at_once(content_type: str) -> None
     assert time.process_time() - begin < 5
 
 
+def test_too_many_resources_or_scopes_are_named() -> None:
+    for body, most in (
+        ({"resourceSpans": [{}] * 1_001}, "1,000 resources"),
+        ({"resourceSpans": [{"scopeSpans": [{}] * 1_001}]}, "1,000 scopes"),
+    ):
+        with pytest.raises(TooManySpans, match=f"more than {most}"):
+            read_export(json.dumps(body).encode(), JSON)
+
+
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [

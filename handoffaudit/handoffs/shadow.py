@@ -15,11 +15,11 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.counts import HOURLY_COUNTS, HOURLY_TOTALS
+from handoffaudit.handoffs.counts import HOURLY_COUNTS, HOURLY_TOTALS, OUTCOMES
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, State
 from handoffaudit.handoffs.periods import HOUR
-from handoffaudit.handoffs.rates import OutcomeCounts, Share
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, sum_outcomes
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.times import hour_of
@@ -127,8 +127,11 @@ def _limit_shadowed(tenant: Tenant, since: datetime) -> datetime:
 def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
     """Return the outcomes by row of the table. Types without their own row count for the row "any other type"."""
     sums = {row: _Sums() for row in rows}
-    counted = HOURLY_COUNTS.read(tenant, since, code="").order_by()
-    _add(sums, _sum_by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
+    # The daily counts have a row for each outcome. Any state of an outcome stands for it.
+    for (handoff_type,), outcomes in sum_outcomes(tenant, since, timezone.now(), "handoff_type").items():
+        row = handoff_type if handoff_type in sums else ANY_OTHER_TYPE
+        numbers = zip(OUTCOMES.values(), outcomes, strict=True)
+        _add(sums, ((row, states[0], number) for states, number in numbers))
     shadowed = _sum_by_row(_exclude_superseded(_filter_shadowed(tenant, since)).order_by(), rows)
     _add_would(sums, shadowed.values_list("row", "would_decide").annotate(sum=Count("id")))
     return {row: found.since(since) for row, found in sums.items()}

@@ -157,7 +157,7 @@ def check_permissions(installation: Installation) -> Iterator[Result]:
 
 
 def _describe_unusable(folder: Path) -> Result | None:
-    """Describe why this user cannot use the data folder. PostgreSQL and Redis need no data folder."""
+    """Describe why this user cannot use the data folder. With PostgreSQL, the folder may be missing."""
     user = _user_name(os.getuid())
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if there == folder and not folder.is_dir():

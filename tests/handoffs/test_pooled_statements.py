@@ -39,9 +39,12 @@ def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with connections.connection() as other:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", [closed.info.backend_pid])
     connections.putconn(closed)
-    found = [db.fetch_alone(OWN_ID, ["value"]) for _ in range(2)]
+    # The pool gives its connections in turn, and may have opened more than these two.
+    number = connections.get_stats()["pool_size"]
+    assert number >= 2
+    found = [db.fetch_alone(OWN_ID, ["value"]) for _ in range(number)]
     assert closed.info.backend_pid not in [row[0] for row in found if row]
-    assert [row[1] for row in found if row] == ["value", "value"]
+    assert [row[1] for row in found if row] == ["value"] * number
     assert not db.is_open(closed)
 
 

@@ -173,8 +173,8 @@ def test_hostile_content_does_not_lengthen_answers(running: Up, key: str) -> Non
             found = await call(host, "submit_handoff", **{**BY_ITSELF, "data": data})
             assert found["state"] == "rejected"
             assert len(found["findings"]) <= 10
-        names = {"source_agent": "s" * 512, "target_agent": "t" * 512}
-        await call(host, "submit_handoff", **ARGUMENTS | names | {"handoff_type": "y" * 512})
+        names = {"source_agent": "s" * 200, "target_agent": "t" * 200}
+        await call(host, "submit_handoff", **ARGUMENTS | names | {"handoff_type": "y" * 200})
         await call(host, "list_blocked", limit=50)
 
     serve(running.address, key, work)

@@ -271,7 +271,7 @@ def check_llm(installation: Installation) -> Iterator[Result]:
             seconds=LLM_SECONDS,
         )
     except Unavailable as error:
-        fix = "Check the key or the credentials of the provider, HANDOFFAUDIT_MODEL_FAST and the network."
+        fix = "Check ANTHROPIC_API_KEY or the provider's credentials, HANDOFFAUDIT_MODEL_FAST and the network."
         yield Result("llm", Level.ERROR, f"{model} does not answer: {error.detail}", fix)
     else:
         yield Result("llm", Level.OK, f"{model} answers ({reply.usage.tokens_out} tokens).")

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Endings of a secret's name; the pattern below contains each of them.
+# Words in the names of secrets. The pattern below has to match where such a word begins.
 WORDS = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "pin", "passwort", "kennwort", "wachtwoord", "senha"),
     *("parola", "de passe", "de_passe", "de-passe", "depasse", "contrase", "пароль", "密码", "密碼", "パスワード"),
@@ -140,8 +140,9 @@ def _end_of_quoted(text: str, start: int, closing: str) -> int:
 def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
-    Each level of quoting doubles the backslashes and adds one before a quote. A quote closes the value if it has as
-    many backslashes as the opening quote, apart from complete escaped backslashes.
+    Each level of quoting doubles the backslashes and adds one before a quote. The closing quote has as many backslashes
+    before it as the opening quote. Further backslashes are text of the value if their number is a multiple of
+    `2 * (depth + 1)`; otherwise, they escape the quote.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)

@@ -25,7 +25,7 @@ _MOST_BITS = 64
 # Python refuses to write longer numbers as decimals.
 _MOST_DECIMAL_BITS = 4_096
 
-# Cut longer texts and lists to these lengths, one after the other, until the value fits.
+# Cut longer texts, lists and objects to the first of these lengths, then to the next, until the value fits.
 _LENGTHS = (65_536, 16_384, 4_096, 1_024, 256, 64, 16)
 
 _encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
@@ -241,7 +241,10 @@ def describe(value: Any) -> str:
 
 
 def shorten(plain: Any, most_bytes: int) -> Any:
-    """Return a plain value that has at most about `most_bytes` bytes as JSON. Cut texts and lists say so."""
+    """Return a plain value that has at most about `most_bytes` bytes as JSON.
+
+    Each text, list or object that was cut says so.
+    """
     for length in _LENGTHS:
         plain = _cut(plain, length)
         if len(to_bytes(encode(plain))) <= most_bytes:

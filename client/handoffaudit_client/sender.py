@@ -43,8 +43,8 @@ _LONGEST_PAUSE = 60.0
 # Look for files of ended processes this often.
 ADOPT_SECONDS = 30.0
 
-# After this many failures in a row, look for the line at which the server breaks. A line at which the server breaks in
-# more rounds than this is given up.
+# After this many failures in a row, look for the line at which the server breaks. Give up a line if the server broke at
+# the line more often than this, and took other lines in between.
 _PATIENCE = 3
 
 _MOST_SUSPECTS = 50
@@ -73,7 +73,7 @@ class Later(Exception):
 class WakeUp:
     """A wake-up for one waiting thread.
 
-    Unlike `threading.Event`, it holds no lock while it is set, so the handler of a signal may set it at any moment.
+    Unlike that of `threading.Event`, `set` waits for no lock, so the handler of a signal may call it at any moment.
     """
 
     def __init__(self) -> None:
@@ -244,10 +244,10 @@ class Sender:
         return None
 
     def _isolate(self, spool: AnySpool, batch: Batch) -> None:
-        """Look for a line at which the server breaks: send half as many lines next, and move a single line to the end.
+        """Look for the line at which the server breaks, because one line would keep back all others.
 
-        Without this, one line would keep back all others. A line at which the server breaks again and again, while
-        others arrive, is given up.
+        If the batch has several lines, halve the size of the next batch. Move a single line to the end of the spool, or
+        give up the line if the server broke at this line again and again, and took other lines in between.
         """
         line = batch.lines[0]
         if len(batch.lines) > 1:
@@ -370,4 +370,4 @@ class Sender:
 
     def _refuse(self, message: str) -> None:
         self._notices.debug(lambda: f"refused: {message}")
-        self._notices.warn("refused", f"the server refuses some handoffs or tool results, for example {message}")
+        self._notices.warn("refused", f"some handoffs or tool results cannot be sent, for example {message}")

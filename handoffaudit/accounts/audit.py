@@ -125,7 +125,7 @@ def list_entries(
 def _find_first_number(tenant: Tenant, moment: datetime, newest: int) -> int:
     """Return the number of the first entry at that moment or after it.
 
-    Times increase with numbers, so a binary search finds the entry with the existing index.
+    Times increase with numbers, so a binary search by number finds the entry, and times need no index.
     """
     low, high = 1, newest + 1
     times = AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("at", flat=True)

@@ -124,7 +124,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     def _verify(self, id_token: Any, client_id: str, nonce: str) -> dict[str, Any]:
         """Return the claims of an ID token. Raise `ProviderError` unless the token passes every check."""
-        import jwt  # noqa: PLC0415 -- with all kinds of keys, which only sign-in with OpenID Connect needs
+        import jwt  # noqa: PLC0415 -- loads all kinds of keys, and only sign-in with OpenID Connect needs it
 
         if not isinstance(id_token, str):
             raise ProviderError("The token endpoint's answer has no ID token.")
@@ -156,7 +156,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
             if len(fitting) == 1:
                 return fitting[0].key
         raise ProviderError(
-            f"Not exactly one key of the provider fits the ID token (kid {str(header.get('kid'))[:100]!r})."
+            f"No key of the provider, or more than one, fits the ID token (kid {str(header.get('kid'))[:100]!r})."
         )
 
     def _read_userinfo(self, access_token: str, subject: str) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class SignInAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if error == "cancelled":
             raise _refusal(request, "You cancelled the sign-in at the provider", "Sign in again if you like.", 403)
         if exception is None and "error" not in request.GET:
-            remedy = "It took longer than ten minutes, or was opened in another browser. Sign in again."
+            remedy = "It took longer than ten minutes, was used before, or is from another browser. Sign in again."
             raise _refusal(request, "This sign-in is over", remedy, 403)
         raise _refusal(request, f"{settings.OIDC_NAME} could not sign you in", ASK_ADMINISTRATOR, 502)
 
@@ -292,7 +292,7 @@ def _check_endpoint(name: str, address: Any, issuer: str) -> None:
 
 
 def _signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
-    import jwt  # noqa: PLC0415 -- as above
+    import jwt  # noqa: PLC0415 -- as in `_verify`
 
     try:
         return [key for key in jwt.PyJWKSet.from_dict(dict(found)).keys if key.public_key_use in (None, "sig")]

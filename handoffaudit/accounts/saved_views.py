@@ -126,7 +126,7 @@ def _record(view: SavedView, member: Membership, action: str, **more: str) -> No
 def _check_name(name: str) -> str:
     clean = " ".join(name.split())
     if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
-        raise Refused(f"Give the view a name of 1 to {LONGEST_NAME} characters.", "name")
+        raise Refused(f"Give the view a name of 1 to {LONGEST_NAME} printable characters.", "name")
     return clean
 
 

@@ -1,7 +1,7 @@
 """The filters of handoff lists, cursors, and lists by score, which step along the index of scores.
 
-No index combines the score with the other filters. A list therefore steps along the index of scores, and looks up
-which of these handoffs match. The cost depends on the number of steps, which has a limit, and not on the query plan.
+No index combines the score with the other filters. A list by score therefore takes handoffs in the order of that index,
+and looks up which of them match. The cost depends on the number of steps, which has a limit, and not on the query plan.
 """
 
 import math
@@ -84,14 +84,14 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id of a late handoff has the time of sending."""
+    """Return the condition for rows received before that moment. The id of a row with `sent_at` has that time."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
 def is_of_trace(trace_id: str) -> Q:
     """Return the condition for the handoffs of a trace, which ignores the letter case of a UUID.
 
-    New handoffs are stored with `trace_name`. Old handoffs may have the UUID in the case that their senders used.
+    New handoffs have the UUID in lower case, old handoffs perhaps in the case that their senders used.
     """
     return Q(trace_id__in=spell_traces([trace_id])) if is_uuid(trace_id) else Q(trace_id=trace_id)
 

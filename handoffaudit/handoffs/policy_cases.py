@@ -273,7 +273,10 @@ def _check_note(note: str) -> str:
 
 
 def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
-    """Return the codes, each once. Refuse a code that nothing can report, because its test would always end alike."""
+    """Return the codes, each once.
+
+    Refuse a code that no layer can report, because a test for such a code would end alike under every policy.
+    """
     found = list(dict.fromkeys(code.strip() for code in codes if code.strip()))
     if len(found) > MOST_CODES:
         raise Refused(f"There are {len(found)} codes", field, f"name at most {MOST_CODES}.")

@@ -166,9 +166,9 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
-    `tool_results` are the unparsed bytes of the field, because the grade of the sender decides whether tool results are
-    evidence. With `repair`, a rejected document is repaired. `issues` describe the invalid parts of the envelope. If
-    there are issues, `document` holds all bytes that were sent.
+    `tool_results` are the bytes of the field. The caller parses them, and knows from the grade of the sender whether
+    they are evidence. With `repair`, a rejected document is repaired. `issues` describe the invalid parts of the
+    envelope. If there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes
@@ -279,7 +279,8 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     if value is not None and not isinstance(value, kind):
         return wrong_type(name, value)
     if could_be_deeper(raw, max_nesting) and deeper_than(value, max_nesting):
-        message, hint = f"{name} is nested more than {max_nesting} levels deep", f"Flatten {name} to at most that."
+        message = f"{name} is nested more than {max_nesting} levels deep"
+        hint = f"Flatten {name} to at most {max_nesting} levels of lists and objects."
         return _wrong(name, JSON_PARSE, message, hint=hint)
     return value
 

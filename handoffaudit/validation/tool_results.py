@@ -190,8 +190,8 @@ class _Echo:
         self.words: set[str] = set()
         # The words of names, and runs of words joined by blanks. Runs of digits alone are in `numbers` and `days`.
         self.runs: set[str] = set()
-        # One or two plain words, such as the words of a search. Most sound results have them in sentences, so they
-        # count as repeated only alone in quotation marks.
+        # One or two plain words, such as the words of a search. Most genuine results have such words in sentences, so
+        # the words count as repeated only alone in quotation marks.
         self.plain: set[str] = set()
         read = 0
         for text in texts:

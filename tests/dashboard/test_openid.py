@@ -308,6 +308,7 @@ def test_a_state_works_once_and_in_its_own_browser_only(client: Client, provider
     again = client.get(back)
     assert again.status_code == 403
     assert "This sign-in is over" in again.text
+    assert "was used before" in again.text
     assert signed_in(client) is None
 
 

@@ -23,8 +23,8 @@ def question_of(
 ) -> dict[str, Any]:
     """Return the parameters of `Client.gate` for a message.
 
-    The same `messageId` gives the same id, so that a repeated message asks about the held handoff. `seam` makes the ids
-    of a client and a server differ, because they may know the agents by different names.
+    The same `messageId` gives the same id, so that a repeated message asks about the handoff of the first message.
+    `seam` makes the ids of a client and a server differ, because they may know the agents by different names.
     """
     message_id = str(message.get("messageId") or "")
     reason = metadata_of(message).get("reason")

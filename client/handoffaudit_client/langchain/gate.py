@@ -51,10 +51,11 @@ class HandoffGate(AgentMiddleware):
     decision on the server counts, and without one the graph is interrupted again. `policy="observe"` only sends. Tools
     that are not handoff tools are not touched.
 
-    With `declare_chain`, the handoff declares all agents that have worked so far, so that a return to one of them is a
-    circular chain, which is rejected without a reason and held with a reason. The reason is the argument `reason` or
-    `handoff_reason` of the tool, else the text in which the LLM announces the call, else `reason`. Without
-    `declare_chain`, the server derives the chain, and a return with new data is not a defect.
+    With `declare_chain`, the handoff declares all agents that have worked since the last request of a person. A return
+    to one of them is then a circular chain: rejected without a reason, held with a reason. The reason is `reason` or
+    `handoff_reason` among the arguments of the tool, else the text in which the LLM announces the call, else the
+    `reason` of the gate. Without `declare_chain`, the server derives the chain, a return with new data is not a defect,
+    and only the arguments of the tool give the reason.
 
     A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give the node to
     `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.

@@ -89,7 +89,7 @@ def _fields(state: Any) -> dict[str, Any]:
 
 
 def _last_text(messages: Any) -> str:
-    """Return the last text of an agent, a tool or a person, except messages that only report on handoffs."""
+    """Return the last text of an agent, a tool or a person, except failed calls and reports on handoffs."""
     for message in reversed(messages if isinstance(messages, list) else [messages]):
         is_report = (
             is_transfer(message)

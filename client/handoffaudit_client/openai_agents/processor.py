@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class HandoffProcessor(TracingProcessor):
     """Send each handoff after it happened, and each tool result. The processor never stops or slows a run.
 
-    Give it to `agents.add_trace_processor`, which keeps the SDK's own export; `agents.set_trace_processors` replaces
-    it. A handoff that a gate has submitted is not sent again. The result of a tool inside which another agent runs
-    (`Agent.as_tool`) is not captured: what an LLM says is not evidence. At most 10,000 spans are remembered at a time.
+    Give the processor to `agents.add_trace_processor`, which keeps the SDK's own export of traces;
+    `agents.set_trace_processors` would replace that export. A handoff that a gate has submitted is not sent again. The
+    result of a tool inside which another agent runs (`Agent.as_tool`) is not captured: what an LLM says is not
+    evidence. At most 10,000 spans are remembered at a time.
     """
 
     def __init__(self, client: Client | AsyncClient | None = None) -> None:

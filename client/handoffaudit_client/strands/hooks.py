@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The key of the trace in the state that all agents of a run share, for a run without another trace.
+# A run without a trace gets a new one, under this key of the `invocation_state`, which all agents of the run share.
 _TRACE = "handoffaudit_trace"
 _INTERRUPT = "handoffaudit"
 
 
 class HandoffHooks(HookProvider):
-    """Send or gate the handoffs of agents; give them to each agent: `Agent(hooks=[hooks])`.
+    """Send or gate the handoffs of agents. Give the hooks to each agent: `Agent(hooks=[hooks])`.
 
     A blocked handoff is answered with the reason, as a failed call. If the handoff is held, `policy="block"` waits at
     most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the

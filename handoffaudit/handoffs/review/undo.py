@@ -134,8 +134,8 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
         _reopen(handoff, actor=actor, reason=UNDONE)
         begin_waiting(handoff, ended_at)
         return
-    # An event without a change of state does not name the action. A reassignment or a proposal that is at least as new
-    # as the event is the action.
+    # An event without a change of state does not name the action. The action is then the reassignment or the
+    # proposal that is not older than the event.
     passed, proposal = activity.reassignment_of(handoff), decisions.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
         activity.withdraw(handoff, passed, actor)

@@ -37,7 +37,7 @@ POOL_SECONDS: Final = 1.0
 # seconds. The attempts end before the request does, so that the next request connects as soon as the server is back.
 POOL_WAITS: Final[Mapping[str, float]] = {"timeout": POOL_SECONDS, "reconnect_timeout": POOL_SECONDS / 2}
 
-# The answer to /readyz must arrive within 2 seconds, and other requests wait for this look too.
+# A check of the server takes at most this long: the answer to /readyz must arrive within 2 seconds.
 LOOK_AT_SERVER_SECONDS: Final = 1.5
 
 LOOK_LOCK_MILLISECONDS: Final = 500

@@ -63,7 +63,7 @@ class Spool:
         """Append a line, and hand it to the operating system before returning."""
         with self._lock:
             if self._is_appending:
-                raise BlockingIOError("a handler of a signal interrupted it")
+                raise BlockingIOError("a handler of a signal sends while its thread writes another line")
             self._is_appending = True
             try:
                 self._append(line)

@@ -157,7 +157,7 @@ def check_permissions(installation: Installation) -> Iterator[Result]:
 
 
 def _describe_unusable(folder: Path) -> Result | None:
-    """Describe why this user cannot use the data folder. PostgreSQL and Redis need no data folder."""
+    """Describe why this user cannot use the data folder. With PostgreSQL, the folder may be missing."""
     user = _user_name(os.getuid())
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if there == folder and not folder.is_dir():
@@ -271,7 +271,7 @@ def check_llm(installation: Installation) -> Iterator[Result]:
             seconds=LLM_SECONDS,
         )
     except Unavailable as error:
-        fix = "Check the key or the credentials of the provider, HANDOFFAUDIT_MODEL_FAST and the network."
+        fix = "Check ANTHROPIC_API_KEY or the provider's credentials, HANDOFFAUDIT_MODEL_FAST and the network."
         yield Result("llm", Level.ERROR, f"{model} does not answer: {error.detail}", fix)
     else:
         yield Result("llm", Level.OK, f"{model} answers ({reply.usage.tokens_out} tokens).")

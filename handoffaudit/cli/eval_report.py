@@ -45,7 +45,7 @@ WIDTH = 110
 
 
 def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a row of figures for each file, followed by its codes; `-` stands for a figure without a value."""
+    """Yield a row of figures for each file, then its shares, routes and codes; `-` stands for no value."""
     names = [Path(path).name for path in files]
     first = max(map(len, ["file", *names]))
     yield "  ".join([f"{'file':<{first}}", *(heading for heading, _, _ in COLUMNS)])

@@ -180,7 +180,7 @@ _BINARY_LOOK = 8192
 
 @dataclass(frozen=True, slots=True)
 class LookedUpFile:
-    """A looked-up file: `file` as in a report, and its last change in nanoseconds, None without a file."""
+    """The result of a look-up: `file` as in a report, and the last change in nanoseconds, None without a file."""
 
     file: dict[str, Any]
     changed_ns: int | None = None

@@ -47,7 +47,11 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
     "within DIR. Without --root, neither the file nor its folder may be a link.",
 )
 @receiver_options
-@click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and check no file.")
+@click.option(
+    "--flush",
+    is_flag=True,
+    help="Send waiting reports, and check no file. Exits with 1 if reports still wait or were set aside.",
+)
 @click.option("--any-key", is_flag=True, help="With --flush: also reports made with another key.")
 @tenant_option
 @data_option

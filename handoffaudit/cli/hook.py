@@ -34,7 +34,10 @@ class BadEvent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of an agent host: `text` as received; `tool` and `name` are empty if the event has none."""
+    """An event of an agent host: `text` as received; `tool` and `name` are empty if the event has none.
+
+    `sent_back_before` means that a hook has blocked the end of the agent before.
+    """
 
     text: str
     name: str
@@ -163,7 +166,11 @@ class HookCommand(click.Command):
     is_flag=True,
     help="Send what tools returned, as evidence, and leave delegations to the other hooks. No rules are evaluated.",
 )
-@click.option("--flush", is_flag=True, help="Send waiting events, and read no event.")
+@click.option(
+    "--flush",
+    is_flag=True,
+    help="Send waiting events, and read no event. Exits with 1 if events still wait or were set aside.",
+)
 @click.option("--any-key", is_flag=True, help="With --flush: also events read with another key.")
 def command(  # noqa: PLR0913 (click hands over each option)
     url: str | None,

@@ -1,4 +1,4 @@
-"""Verdicts on documents in files, with policies from files, as the server judges handoffs; and their text."""
+"""Verdicts on documents in files, by policies in files, and the text of these verdicts for a terminal."""
 
 import errno
 import shutil
@@ -277,7 +277,7 @@ class Judge:
 def judge_for(
     path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None, counts: bool = True
 ) -> Judge:
-    """Return a judge for the documents of one file, whose references start at `root`, or beside the file.
+    """Return a judge for the documents of one file. Their references start at `root`, else in the folder of the file.
 
     `counts` says whether the token counts of the verdict will be shown.
     """

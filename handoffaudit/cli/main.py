@@ -8,7 +8,7 @@ import click
 from handoffaudit.cli import Stop
 from handoffaudit.process import drop_empty
 
-# The module (or the module and the function) and the help text of each command, the commands in the order of need.
+# Each command with its module, or its module and function, and its help text, in the order in which people need them.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "demo": ("demo", "Watch agents hand over work, on a server of its own."),

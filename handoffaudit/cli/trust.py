@@ -191,14 +191,14 @@ def rotate(*, lost: bool) -> None:
 @click.option(
     "--since",
     metavar="TIME",
-    help="All handoffs since: 24h, 7d, a date, or a date and time (UTC); rounded down to the hour, after 70 days to the"
-    " day.",
+    help="All handoffs since: 24h, 7d, a date, or a date and time (UTC); rounded down to the hour, or to the"
+    " day if it is more than 70 days ago.",
 )
 @click.option(
     "--until",
     metavar="TIME",
-    help="With --since: before this time, rounded up to the hour, after 70 days to the day. Default: the end of the"
-    " current hour.",
+    help="With --since: before this time, rounded up to the hour, or to the day if it is more than 70 days ago."
+    " Default: the end of the current hour.",
 )
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help="The new file.")
 @tenant_option

@@ -25,7 +25,7 @@ from handoffaudit.cli.bootstrap import describe_unwritable
 from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, list_stop_signals, load_modules
 from handoffaudit.cli.terminal import data_folder, data_option, example
 
-# The children of a killed start release the port within this time.
+# If a start was killed, its children release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
 
 

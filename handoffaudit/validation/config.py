@@ -142,12 +142,17 @@ class TypePolicy:
     )
     circular_policy: CircularPolicy = field(
         default=CircularPolicy.HOLD,
-        metadata=describe("Circular chains", "if the target is already in the chain and a reason is given"),
+        metadata=describe(
+            "Circular chains", "what happens if the target is already in the chain and a reason is given"
+        ),
     )
     max_returns: int = field(
         default=5,
         metadata=describe(
-            "Returns", "of work on one route, if the sender declares no chain; one more is rejected", ge=0, le=1000
+            "Returns",
+            "how often work may return on one route, if no chain is declared; one more return is rejected",
+            ge=0,
+            le=1000,
         ),
     )
     evidence: EvidencePolicy = field(

@@ -185,7 +185,7 @@ def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int
         value = one.flaw.value
         if value and not one.from_outside and (value, one.origin) not in seen:
             seen.add((value, one.origin))
-            # No step is known to contain a value that has nothing to search for.
+            # A value without forms cannot be searched for, so no step is known to contain the value.
             for at in one.carriers if forms_of(value) else ():
                 found.setdefault(at, {})[value] = None
     return {at: tuple(found[at]) for at in sorted(found) if at < len(steps)}

@@ -25,7 +25,7 @@ _LONGEST_FIGURE: Final = 60
 
 _FIGURES = re.compile(r"(?<![^\W_])(\d+(?:[.,]\d+)*)(?:[ ]?(thousand|million|billion|trillion|bn|[kKmMB])(?![^\W_]))?")
 
-# The figures of dates and versions are not numbers. Only the year of a date counts as a figure.
+# The figures of dates and versions are not numbers, except the year of a date.
 _DATES_AND_VERSIONS = re.compile(r"(?<!\d)(\d{4})-\d\d-\d\d(?!\d)|(?<![^\W_])()[vV]\d+(?:\.\d+)*")
 
 _END: Final = ""

@@ -151,7 +151,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def load_modules() -> None:
-    """Load the modules of the children before the fork, so that they share memory. Do not start a thread here."""
+    """Load the modules of the children before the fork, so that the children share them. Do not start a thread here."""
     if START_METHOD != "fork":
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the time.

@@ -170,12 +170,11 @@ def add_examples(
     since = _find_start(tenant, since, until)
     for one in codes:
         approved = _filter_decisions(tenant, since, until).filter(to_state=State.APPROVED)
-        found = approved.filter(_STOPPING, handoff__findings__code=one.code).order_by().values("pk")
+        found = approved.filter(_STOPPING, handoff__findings__code=one.code).order_by("-at").values_list("pk", "at")
         # If a code occurs at several places of a document, `found` has the event several times.
-        events = Event.objects.filter(tenant=tenant, pk__in=found).select_related("handoff").order_by("-at")
-        one.examples = [
-            OverturnExample(event.handoff, event.at, event.actor, event.reason) for event in events[:MOST_EXAMPLES]
-        ]
+        newest = [pk for pk, _ in found.distinct()[:MOST_EXAMPLES]]
+        events = Event.objects.filter(tenant=tenant, pk__in=newest).select_related("handoff").order_by("-at")
+        one.examples = [OverturnExample(event.handoff, event.at, event.actor, event.reason) for event in events]
     return list(codes)
 
 

@@ -52,7 +52,7 @@ def test_a_name_stands_once_among_ones_own_and_once_among_the_shared(
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 61, "a\x00b", "a\u202eb"])
 def test_a_name_is_one_that_can_be_read(tenant: Tenant, viewer: Person, name: str) -> None:
-    with pytest.raises(Refused, match="1 to 60 characters"):
+    with pytest.raises(Refused, match="1 to 60 printable characters"):
         save(member(viewer, tenant), name)
 
 

@@ -191,9 +191,11 @@ def merge_rows(some: Iterable[Row], others: Iterable[Row], place: int) -> list[R
 # Only sums of days that are at most this old are kept, and only sums from at least this many days before.
 _OLDEST: Final = timedelta(days=31)
 _FEWEST: Final = timedelta(days=3)
-# A process keeps at most this many rows, some 20 MB, and no sums with more than a tenth of that.
+# A process keeps at most this many rows, some 20 MB, and no sums with more than a tenth of that. A key takes as much
+# memory as five rows, and many sums have no row, such as those of an unknown agent.
 _MOST_KEPT: Final = 50_000
 _MOST_ROWS: Final = 5_000
+_ROWS_OF_KEY: Final = 5
 # A recount may correct counts of days whose hourly totals are right, so no sum is kept for longer than this.
 _KEPT_SECONDS: Final = 600.0
 
@@ -242,7 +244,7 @@ class ClosedDays:
         with _kept_lock:
             _kept[place] = (self._state, time.monotonic() + _KEPT_SECONDS, rows)
             _kept.move_to_end(place)
-            while sum(1 + len(some or ()) for *_, some in _kept.values()) > _MOST_KEPT:
+            while sum(_ROWS_OF_KEY + len(some or ()) for *_, some in _kept.values()) > _MOST_KEPT:
                 _kept.popitem(last=False)
         return rows
 

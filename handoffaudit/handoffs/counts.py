@@ -107,20 +107,24 @@ _Row = TypeVar("_Row", bound=Model)
 class Aggregate(Generic[_Row]):
     """A table of stored counts, which the transactions that change the counted rows keep up to date.
 
-    `key` names the columns of the table's unique constraint, `numbers` the columns with the counts.
+    `key` names the columns of the table's unique constraint, `numbers` the columns with the counts. With `is_watched`,
+    each change rewrites the row of the empty rule code, the last column of the key, even if its number stays the same:
+    a recheck changes only the rule codes of a handoff, and `ClosedDays` reads only these rows.
     """
 
     model: type[_Row]
     key: tuple[str, ...]
     numbers: tuple[str, ...] = ("number",)
+    is_watched: bool = False
 
     def add(self, changes: Numbers) -> None:
         """Add to the numbers of each key; call inside the transaction that changes the counted rows.
 
         The rows are changed in the order of their keys, so that two workers cannot deadlock.
         """
-        rows = [[*key, *numbers] for key, numbers in sorted(changes.items()) if any(numbers)]
-        db.upsert_rows(self._columns, rows, len(self.key), adds=True)
+        found: dict[Key, Sequence[int]] = {(*key[:-1], ""): (0,) for key in changes} if self.is_watched else {}
+        found |= {key: numbers for key, numbers in changes.items() if any(numbers)}
+        db.upsert_rows(self._columns, [[*key, *found[key]] for key in sorted(found)], len(self.key), adds=True)
 
     def read(
         self, tenant: Tenant, since: datetime | None = None, until: datetime | None = None, **only: Any
@@ -149,7 +153,7 @@ class Aggregate(Generic[_Row]):
 
 HOURLY_COUNTS: Final = Aggregate(HourlyCount, ("tenant", *CountKey._fields[1:], "state", "code"))
 HOURLY_SOURCES: Final = Aggregate(HourlySource, ("tenant", "hour", "source_agent_id"))
-HOURLY_TOTALS: Final = Aggregate(HourlyTotal, ("tenant", "hour", "state", "code"))
+HOURLY_TOTALS: Final = Aggregate(HourlyTotal, ("tenant", "hour", "state", "code"), is_watched=True)
 DAILY_COUNTS: Final = Aggregate(
     DailyCount, ("tenant", "code", "day", "source_agent_id", "handoff_type"), tuple(OUTCOMES)
 )

@@ -4,11 +4,11 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, stats
+from handoffaudit.handoffs import compiled_queries, counts, stats
 from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
@@ -162,9 +162,55 @@ def test_only_changed_totals_are_read_again(tenant: Tenant, counted: Counted, mo
     assert read() == found
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
+@pytest.mark.parametrize("later", [["new"], ["new", "chain.circular"], ["chain.circular"]])
+def test_a_recheck_that_changes_only_rule_codes_changes_kept_sums(tenant: Tenant, counted: Counted, later: list[str]):
+    def read(closed: ClosedDays | None) -> tuple[dict[tuple[str, ...], Sums], list[tuple[str, int]]]:
+        period, known = (tenant, BEGIN, BEGIN + 96 * HOUR), ["new", "chain.circular", "tokens.over_budget"]
+        by_code = sum_outcomes(*period, "code", codes=known, closed=closed)
+        return by_code, stats.count_top_codes(*period, closed=closed)
+
+    now = BEGIN + timedelta(days=12)
+    assert read(ClosedDays(tenant.pk, now)) == read(None)
+    place, state, code = next(one for one in counted if one[2] == "tokens.over_budget" and one[1] == State.ACCEPTED)
+    # A page never reads in the transaction that changes the counts.
+    with transaction.atomic():
+        deltas = counts.count_transition(place, [code], state, State.VALIDATING)
+        deltas.update(counts.count_transition(place, later, State.VALIDATING, state))
+        counts.apply(deltas)
+    assert read(ClosedDays(tenant.pk, now)) == read(None)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
+def test_two_handoffs_that_swap_their_states_change_kept_sums(tenant: Tenant):
+    one, other = (CountKey(tenant.pk, BEGIN, "x", source, "b") for source in "ac")
+    counts.apply(counts.count_transition(one, [], "", State.HELD))
+    counts.apply(counts.count_transition(other, [], "", State.APPROVED))
+
+    def read() -> dict[tuple[str, ...], Sums]:
+        closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=6))
+        return sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", closed=closed)
+
+    assert read() == {("a",): Sums(stopped=1), ("c",): Sums(decided=1)}
+    with transaction.atomic():
+        deltas = counts.count_transition(one, [], State.HELD, State.APPROVED)
+        deltas.update(counts.count_transition(other, [], State.APPROVED, State.HELD))
+        counts.apply(deltas)
+    assert read() == {("a",): Sums(decided=1), ("c",): Sums(stopped=1)}
+
+
 def test_sums_with_too_many_rows_are_not_kept(tenant: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ClosedDays, "_state", ("many", tenant.pk))
     monkeypatch.setattr("handoffaudit.handoffs.compiled_queries._MOST_ROWS", 1)
     closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=11))
     wanted = sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id")
     assert sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id", closed=closed) == wanted
+
+
+def test_sums_without_rows_are_kept_within_the_limit(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ClosedDays, "_state", ("few", tenant.pk))
+    monkeypatch.setattr(compiled_queries, "_MOST_KEPT", 20)
+    closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=11))
+    for number in range(8):
+        sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, narrowed=Q(source_agent_id=f"agent {number}"), closed=closed)
+    assert len(compiled_queries._kept) == 3

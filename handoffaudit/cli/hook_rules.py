@@ -191,11 +191,16 @@ def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
         mode = _resolve_path(root, name).stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return RuleOutcome(RuleStatus.FAILED, f"{name} is not there.")
-    except OSError as error:
-        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be looked up ({error.strerror}).")
+    except (OSError, ValueError) as error:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be looked up ({_explain_error(error)}).")
     if not stat.S_ISREG(mode):
         return RuleOutcome(RuleStatus.FAILED, f"{name} is not a file.")
     return RuleOutcome(RuleStatus.PASSED, f"{name} is there.")
+
+
+def _explain_error(error: OSError | ValueError) -> str:
+    # JSON can have half of a surrogate pair, which no path can have.
+    return str(error.strerror) if isinstance(error, OSError) else "the path is not Unicode text"
 
 
 def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
@@ -205,8 +210,8 @@ def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
         descriptor = os.open(_resolve_path(root, name), os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             raw = file.read(READ_BYTES + 1)
-    except OSError as error:
-        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be read ({error.strerror}).")
+    except (OSError, ValueError) as error:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be read ({_explain_error(error)}).")
     if raw is None:
         return RuleOutcome(RuleStatus.FAILED, f"{name} can't be read (nothing is there to read yet).")
     part = f" Only its first {READ_BYTES // 1024**2} MiB were read." if len(raw) > READ_BYTES else ""

@@ -27,6 +27,13 @@ def test_a_file_is_there_or_not(tmp_path):
     assert found(tmp_path, "file_exists", file_path="folder").message == "folder is not a file."
 
 
+@pytest.mark.parametrize("kind", [{"kind": "file_exists"}, {"kind": "content_match", "patterns": ["a"]}])
+def test_a_path_with_half_a_surrogate_pair_fails_only_its_rule(tmp_path, kind):
+    failed = found(tmp_path, file_path="a\ud800.md", **kind)
+    assert failed.status == "failed"
+    assert "(the path is not Unicode text)" in failed.message
+
+
 def test_every_pattern_must_be_found(tmp_path):
     (tmp_path / "a.md").write_text("# Report\n\n## Sources\nhttps://example.com\n")
     match = {"file_path": "a.md"}

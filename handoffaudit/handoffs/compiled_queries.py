@@ -196,7 +196,7 @@ _FEWEST: Final = timedelta(days=3)
 _MOST_KEPT: Final = 50_000
 _MOST_ROWS: Final = 5_000
 _ROWS_OF_KEY: Final = 5
-# A recount may correct counts of days whose hourly totals are right, so no sum is kept for longer than this.
+# A recount may correct daily counts and leave the hourly totals as they are, so no sum is kept for longer than this.
 _KEPT_SECONDS: Final = 600.0
 
 _kept: "OrderedDict[Hashable, tuple[Any, float, list[Row] | None]]" = OrderedDict()

@@ -95,7 +95,7 @@ class Lease:
         return Handoff.objects.filter(pk__in=[handoff.pk for handoff in self.handoffs], claim=self.token)
 
 
-# By token: the leases whose verdicts were not stored, because the database failed.
+# Leases by token. The database failed before their verdicts were stored.
 _lost: dict[uuid.UUID, Lease] = {}
 
 

@@ -49,6 +49,14 @@ WRONG = {
     "import /nowhere": "/nowhere can't be read (No such file or directory).",
     "import - --url x --key k": "'x' is not the address of a server: write it like https://audit.example.com.",
     "import - --url http://x": "--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.",
+    "import - --url= --key k": "No server is named: give its address with --url or HANDOFFAUDIT_URL.",
+    "import-log - --url= --key k": "No server is named: give its address with --url or HANDOFFAUDIT_URL.",
+    "report-file /nowhere --url= --key k": "No server is named: give its address with --url or HANDOFFAUDIT_URL.",
+    "policy export --url= --key k": "No server is named: give its address with --url or HANDOFFAUDIT_URL.",
+    "policy export --url http://x": "--url needs an API key with the scope admin: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
+    "policy export --cases --url http://x": "--url needs an API key with the scope read: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
 }
 
 

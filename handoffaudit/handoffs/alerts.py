@@ -56,7 +56,8 @@ def raise_alert(tenant_id: int, kind: str, number: int) -> None:
         if open_one.update(number=F("number") + number, last_at=timezone.now()):
             return
         _open(tenant_id, kind, 0)
-    log.warning("Alert not counted: it was acknowledged during each attempt.", tenant=tenant_id, kind=kind, number=number)
+    # Each time, somebody acknowledged the alert between the insert and the update.
+    log.warning("Alert not raised: it was acknowledged meanwhile.", tenant=tenant_id, kind=kind, number=number)
 
 
 def show_alert(tenant_id: int, kind: str, number: int) -> None:

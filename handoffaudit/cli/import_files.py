@@ -284,7 +284,7 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
 
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
-    if url:
+    if url is not None:
         from handoffaudit.cli.import_receivers import ServerReceiver
 
         return ServerReceiver(url, require_key(key))

@@ -207,7 +207,7 @@ def command(
 
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
-    if url:
+    if url is not None:
         return ServerLogReceiver(url, require_key(key))
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 

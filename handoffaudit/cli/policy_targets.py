@@ -130,8 +130,11 @@ def _refuse(invalid: "InvalidSet") -> Refused:
 class ServerTarget(Server):
     """The policies of the key's tenant on a server."""
 
-    scope = "admin"
     again = "try again"
+
+    def __init__(self, url: str, key: str, scope: str) -> None:
+        super().__init__(url, key)
+        self.scope = scope
 
     def export(self) -> dict[str, Any]:
         status, found = self.request("GET", "/policies")

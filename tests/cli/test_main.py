@@ -42,6 +42,8 @@ def test_every_command_is_shown_with_its_own_name():
         assert found.name == name
 
 
+NO_SERVER = "No server is named: give its address with --url or HANDOFFAUDIT_URL."
+
 WRONG = {
     "nope": "No such command 'nope'. See handoffaudit --help.",
     "key create": "Missing argument 'NAME'. See handoffaudit key create --help.",
@@ -49,6 +51,14 @@ WRONG = {
     "import /nowhere": "/nowhere can't be read (No such file or directory).",
     "import - --url x --key k": "'x' is not the address of a server: write it like https://audit.example.com.",
     "import - --url http://x": "--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.",
+    "import - --url= --key k": NO_SERVER,
+    "import-log - --source a --url= --key k": NO_SERVER,
+    "report-file --path a/handoff.json --agent a --phase p --url= --key k": NO_SERVER,
+    "policy export --url= --key k": NO_SERVER,
+    "policy export --url http://x": "--url needs an API key with the scope admin: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
+    "policy export --cases --url http://x": "--url needs an API key with the scope read: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
 }
 
 

@@ -179,7 +179,7 @@ def fold_route_sides(
         source = edge.source if edge.source in sources else others
         target = edge.target if edge.target in targets else others
         found[source, target].append(edge)
-    return [AgentRoute(*names, *_sum_routes(found[names])) for names in sorted(found)]
+    return [AgentRoute(source, target, *_sum_routes(found[source, target])) for source, target in sorted(found)]
 
 
 def _sum_routes(several: Iterable[AgentRoute]) -> tuple[int, OutcomeCounts, TraceStats]:

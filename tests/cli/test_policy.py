@@ -100,6 +100,7 @@ policies:
         ["diff", "missing.yaml"],
         ["apply", "-", "--base", "x"],
         ["apply", "-", "--base", "rulse=1"],
+        ["diff", "-", "--url", "http://x y", "--key", "k"],
         ["apply", "-", "--commit", "a\n"],
         ["diff", "/"],
     ],

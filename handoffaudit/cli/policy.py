@@ -25,7 +25,7 @@ from handoffaudit.cli.policy_file import (
     write_file,
 )
 from handoffaudit.cli.policy_targets import BadCase, FileTarget, LocalTarget, Refused, ServerTarget, Target
-from handoffaudit.cli.terminal import data_option, example, json_option, tenant_option
+from handoffaudit.cli.terminal import data_option, example, json_option, printable, tenant_option
 
 GIT_SECONDS: Final = 10
 LONGEST_SHOWN: Final = 100
@@ -134,9 +134,11 @@ def apply(
         _show(items, as_json=as_json, is_saved=False)
         sys.exit(1 if any(item["changes"] for item in items) else 0)
     commit = _find_commit(file) if given["commit"] is None else _check_commit(given["commit"])
-    versions = {item["kind"]: item["base_version"] for item in items} | bases
+    versions = {item["kind"]: item["base_version"] for item in items}
+    if unknown := sorted(bases.keys() - versions.keys()):
+        raise Stop(f"--base names {unknown[0]!r}, and {file} has no policies of this kind: check the kind.")
     try:
-        saved = target.put(policies=read.policies, base_versions=versions, commit=commit, note=given["note"])
+        saved = target.put(policies=read.policies, base_versions=versions | bases, commit=commit, note=given["note"])
     except Refused as refused:
         raise _explain(refused, file, read) from refused
     _show(saved, as_json=as_json, is_saved=True)
@@ -195,11 +197,11 @@ def _show_results(results: Sequence[Mapping[str, Any]], *, as_json: bool) -> Non
     for one in results:
         if one["status"] == "passed":
             continue
-        click.echo(f"{one['handoff_id']}: {'failed' if one['status'] == 'failed' else 'not tested, needs the LLM'}")
-        for differs, fix in zip(one["differs"], one["fixes"], strict=True):
-            click.echo(f"  {differs} {fix}")
-        for note in one["notes"]:
-            click.echo(f"  {note}")
+        state = "failed" if one["status"] == "failed" else "not tested, needs the LLM"
+        click.echo(printable(f"{one['handoff_id']}: {state}"))
+        differences = (f"{differs} {fix}" for differs, fix in zip(one["differs"], one["fixes"], strict=True))
+        for line in (*differences, *one["notes"]):
+            click.echo(printable(f"  {line}"))
     from handoffaudit.validation.text import pluralize
 
     unasked = sum(one["status"] == "passed" and any("LLM" in note for note in one["notes"]) for one in results)

@@ -104,7 +104,9 @@ class FileTarget:
             except ValidationError as error:
                 first = error.errors(include_url=False, include_context=False, include_input=False)[0]
                 field = ".".join(str(part) for part in first["loc"])
-                raise BadCase(number, f"{field}: {first['msg']}." if field else f"{first['msg']}.") from error
+                is_object = field or isinstance(one, dict)
+                said = first["msg"] if is_object else "A case is an object with the fields that policy export writes"
+                raise BadCase(number, f"{field}: {said}." if field else f"{said}.") from error
             results.append(policy_cases.judge_case(case, policy).to_plain())
         return results
 

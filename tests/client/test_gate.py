@@ -195,6 +195,10 @@ class TestUnreachable:
         assert client.gate("a", "b", {}, timeout=5).state == "unverified"
         assert time.monotonic() - began < 3
 
+    @pytest.mark.parametrize("timeout", [1e12, float("inf")])
+    def test_an_endless_time_limit_is_no_outage(self, client: Client, timeout: float) -> None:
+        assert client.gate("a", "b", {}, timeout=timeout).state == "accepted"
+
     def test_an_unknown_policy_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="on_unreachable"):
             Client(on_unreachable="ignore")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, queries, stats, tasks
+from handoffaudit.handoffs import counts, judge, judge_leases, queries, stats, tasks
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy.kinds import strictness
@@ -129,7 +129,7 @@ def test_leases_are_longer_while_the_queue_is_long(tenant: Tenant, settings, mon
     batch(tenant, *(payload() for _ in range(11)))
     sizes: list[int] = []
 
-    def work(lease: judge.Lease, work_on: Callable[[judge.Lease], int] = judge.judge) -> int:
+    def work(lease: judge_leases.Lease, work_on: Callable[[judge_leases.Lease], int] = judge.judge) -> int:
         sizes.append(len(lease.handoffs))
         return work_on(lease)
 
@@ -232,7 +232,7 @@ def test_the_declared_count_may_be_that_of_the_bytes_as_sent(tenant: Tenant) -> 
     assert "tokens.count_drift" in judged(tenant, orjson.dumps(document)).codes
 
 
-@pytest.mark.parametrize("ask", [judge.is_anything_waiting, judge.is_any_left_behind, judge.park_exhausted])
+@pytest.mark.parametrize("ask", [judge_leases.is_anything_waiting, judge_leases.is_any_left_behind, judge.park_exhausted])
 def test_what_a_worker_asks_every_second_reads_the_waiting_handoffs_alone(
     ask: Callable[[], object],
 ) -> None:

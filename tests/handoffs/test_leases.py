@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs import db, judge, judge_leases
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.handoffs.support import SENDER, judged, payload, submit, take
@@ -24,7 +24,7 @@ def five(tenant: Tenant) -> list[str]:
     return [receipt.id for receipt in receipts]
 
 
-def ids(lease: judge.Lease | None) -> list[str]:
+def ids(lease: judge_leases.Lease | None) -> list[str]:
     return [str(handoff.pk) for handoff in lease.handoffs] if lease else []
 
 
@@ -83,7 +83,7 @@ def test_a_lease_that_another_took_over_holds_nothing(five: list[str]) -> None:
 def test_what_was_judged_is_never_leased(tenant: Tenant) -> None:
     judged(tenant, payload())
     assert take(5) is None
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
 
 
 def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings) -> None:
@@ -125,7 +125,7 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
     event = Event.objects.order_by("id").last()
     assert (event.actor_kind, event.reason) == ("system", "parked: 2 tries to judge it failed")
     assert judge.park_exhausted() == 0
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
 
 
 def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
@@ -135,7 +135,7 @@ def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
     let_leases_expire()
     assert judge.park_exhausted() == 0
     judged_alone = []
-    while lease := judge.take_left_behind():
+    while lease := judge_leases.take_left_behind():
         [handoff] = lease.handoffs
         judged_alone.append(str(handoff.pk))
         if handoff.pk != UUID(five[2]):
@@ -148,7 +148,7 @@ def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
 
 def test_failures_of_its_own_count_from_the_first(five: list[str], settings) -> None:
     settings.LEASE_TRIES = 2
-    for taken in (lambda: take(5), judge.take_left_behind):
+    for taken in (lambda: take(5), judge_leases.take_left_behind):
         lease = taken()
         assert lease is not None
         lease.release(lease.handoffs[0])
@@ -164,13 +164,13 @@ def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> 
 
 
 def test_something_waits_when_it_is_fresh_or_its_lease_expired(tenant: Tenant) -> None:
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
     store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
     take(1)
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
     let_leases_expire()
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
 
 
 def steps_to_lease_one(tenant: Tenant) -> int:
@@ -185,7 +185,7 @@ def steps_to_lease_one(tenant: Tenant) -> int:
 
     connection.connection.set_progress_handler(count, 100)
     try:
-        assert judge.take_one(pk)
+        assert judge_leases.take_one(pk)
     finally:
         connection.connection.set_progress_handler(None, 0)
     return steps
@@ -212,6 +212,6 @@ def test_a_lease_reads_only_waiting_handoffs(tenant: Tenant, monkeypatch) -> Non
         return []
 
     monkeypatch.setattr(db, "fetch_rows", explain)
-    assert judge.take_fresh(20) is None
+    assert judge_leases.take_fresh(20) is None
     assert "handoff_waiting" in plans[0]
     assert "Sort" not in plans[0]

@@ -25,7 +25,7 @@ from handoffaudit.handoffs import counts, judge, judge_leases, stats
 from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.models import Delivery, Handoff, MetricTotal
 from tests.api.support import client
-from tests.handoffs.support import held, payload, submit
+from tests.handoffs.support import held, let_leases_expire, payload, submit
 from tests.running.conftest import prepared, run
 
 pytestmark = pytest.mark.django_db
@@ -149,7 +149,7 @@ def test_the_queue_its_age_and_its_leases_are_measured(tenant: Tenant) -> None:
     assert found["queue_handoffs",] == 2
     assert (found["leases", "held"], found["leases", "expired"]) == (2, 0)
     assert 90 <= found["queue_oldest_seconds",] < 120
-    Handoff.objects.exclude(claim=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     found = read()
     assert found["queue_handoffs",] == 4
     assert (found["leases", "held"], found["leases", "expired"]) == (0, 2)

@@ -305,7 +305,7 @@ def test_a_verdict_made_from_a_value_that_is_erased_meanwhile_is_made_again(
     assert not Verdict.objects.exists()
     assert judge.drain() == 1
     assert EMAIL not in Verdict.objects.get().content
-    assert Event.objects.filter(handoff=receipt.id, from_state="received").count() == 1
+    assert Event.objects.filter(handoff=receipt.id, from_state="received", to_state="validating").count() == 1
 
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite plans statements in another way")

@@ -16,7 +16,7 @@ from handoffaudit.handoffs import judge, judge_leases, queries, recount
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.llm import jobs, run
-from handoffaudit.handoffs.models import Handoff, ModelCheck
+from handoffaudit.handoffs.models import Handoff, JudgeLease, ModelCheck
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import TypePolicy
@@ -114,6 +114,13 @@ def switch_off(tenant: Tenant, layer: str) -> None:
 def take(limit: int) -> judge_leases.Lease | None:
     """Take the lease on the handoffs that a worker would judge next."""
     return judge_leases.take_fresh(limit) or judge_leases.take_left_behind()
+
+
+def let_leases_expire() -> None:
+    """Let the leases on all handoffs expire."""
+    past = timezone.now() - timedelta(seconds=1)
+    JudgeLease.objects.update(expires_at=past)
+    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=past)
 
 
 def doubts(quote: str = "within a week") -> Scripted:

@@ -7,13 +7,14 @@ from uuid import UUID
 import orjson
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db, judge, judge_leases
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Event, Handoff, State
-from tests.handoffs.support import SENDER, judged, payload, submit, take
+from handoffaudit.handoffs.models import Event, Handoff, JudgeLease, State
+from tests.handoffs.support import SENDER, judged, let_leases_expire, payload, submit, take
 
 pytestmark = pytest.mark.django_db
 
@@ -28,10 +29,6 @@ def ids(lease: judge_leases.Lease | None) -> list[str]:
     return [str(handoff.pk) for handoff in lease.handoffs] if lease else []
 
 
-def let_leases_expire() -> None:
-    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-
-
 def test_a_lease_takes_the_oldest_first_and_no_more_than_asked_for(five: list[str]) -> None:
     assert ids(take(3)) == five[:3]
     assert ids(take(3)) == five[3:]
@@ -42,9 +39,16 @@ def test_what_is_leased_is_being_validated_and_says_so_once(five: list[str]) -> 
     lease = take(5)
     assert lease is not None
     assert {handoff.state for handoff in lease.handoffs} == {State.VALIDATING}
-    assert set(Handoff.objects.values_list("state", "tries", "claim")) == {(State.VALIDATING, 1, lease.token)}
+    row = JudgeLease.objects.get()
+    assert (row.token, [str(pk) for pk in row.handoffs]) == (lease.token, five)
     let_leases_expire()
-    take(5)
+    alone = take(5)
+    assert alone is not None
+    assert set(Handoff.objects.values_list("pk", "state", "tries", "claim")) == {
+        (UUID(pk), State.VALIDATING, 2, alone.token) if pk == five[0] else (UUID(pk), State.VALIDATING, 1, None)
+        for pk in five
+    }
+    assert not JudgeLease.objects.exists()
     assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 5
 
 
@@ -52,7 +56,7 @@ def test_a_lease_lasts_as_long_as_the_setting_says(five: list[str], settings) ->
     settings.LEASE_SECONDS = 500
     before = timezone.now()
     take(1)
-    expires = Handoff.objects.get(pk=five[0]).claim_expires_at
+    expires = JudgeLease.objects.get().expires_at
     assert timedelta(seconds=500) <= expires - before < timedelta(seconds=560)
 
 
@@ -76,8 +80,80 @@ def test_a_lease_that_another_took_over_holds_nothing(five: list[str]) -> None:
     assert {str(pk) for pk in first.lock_held()} == set(five[:2])
     take(3)
     let_leases_expire()
-    assert ids(take(1)) == [five[0]]
-    assert {str(pk) for pk in first.lock_held()} == {five[1]}
+    # An expired lease is valid until a worker takes it over.
+    assert {str(pk) for pk in first.lock_held()} == set(five[:2])
+    alone = take(1)
+    assert ids(alone) == [five[0]]
+    assert first.lock_held() == set()
+    Handoff.objects.exclude(pk=five[0]).delete()
+    let_leases_expire()
+    again = take(1)
+    assert alone is not None
+    assert again is not None
+    assert (ids(again), alone.lock_held(), len(again.lock_held())) == ([five[0]], set(), 1)
+
+
+def test_a_lease_of_parts_is_held_until_its_last_part_ends(five: list[str]) -> None:
+    lease = take(4)
+    assert lease is not None
+    lease.part(lease.handoffs[:2], is_last=False).end()
+    assert ids(take(5)) == [five[4]]
+    lease.part(lease.handoffs[2:], is_last=True).end()
+    assert ids(take(5)) == five[:4]
+
+
+def test_a_renewed_lease_is_not_taken_over(five: list[str]) -> None:
+    lease = take(5)
+    assert lease is not None
+    let_leases_expire()
+    lease.renew()
+    assert take(5) is None
+    let_leases_expire()
+    alone = take(5)
+    assert alone is not None
+    let_leases_expire()
+    alone.renew()
+    assert ids(take(5)) == [five[1]]
+    assert alone.lock_held() == {UUID(five[0])}
+
+
+def test_a_lease_on_one_handoff_waits_for_earlier_ones_of_the_trace(tenant: Tenant) -> None:
+    first, second = (UUID(submit(tenant, payload(), trace_id="t").id) for _ in range(2))
+    assert judge_leases.take_one(second) is None
+    lease = judge_leases.take_one(first)
+    assert lease is not None
+    # The first handoff is being judged, and has no verdict yet.
+    assert (judge_leases.take_one(first), judge_leases.take_one(second)) == (None, None)
+
+
+def test_a_revoked_lease_holds_nothing_and_its_handoffs_are_taken_again(tenant: Tenant, five: list[str]) -> None:
+    first, second = take(2), take(3)
+    assert first is not None
+    assert second is not None
+    judge_leases.revoke_leases(tenant, [UUID(five[1])])
+    assert first.lock_held() == set()
+    assert {str(pk) for pk in second.lock_held()} == set(five[2:])
+    again = take(5)
+    # Nobody failed, so these handoffs are judged together again.
+    assert (ids(again), Event.objects.filter(to_state=State.VALIDATING).exists()) == (five[:2], False)
+    judge_leases.revoke_leases(tenant)
+    assert second.lock_held() == set()
+    assert ids(take(5)) == five
+
+
+def test_leases_of_another_tenant_are_not_revoked(other_tenant: Tenant, five: list[str]) -> None:
+    lease = take(5)
+    assert lease is not None
+    judge_leases.revoke_leases(other_tenant)
+    assert {str(pk) for pk in lease.lock_held()} == set(five)
+
+
+def test_a_handoff_that_changed_after_it_was_leased_is_not_held(five: list[str]) -> None:
+    """An erasure may not see a lease that is taken while the erasure runs, but it changes the version."""
+    lease = take(2)
+    assert lease is not None
+    Handoff.objects.filter(pk=five[0]).update(version=F("version") + 1)
+    assert lease.lock_held() == {UUID(five[1])}
 
 
 def test_what_was_judged_is_never_leased(tenant: Tenant) -> None:
@@ -103,7 +179,7 @@ def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None
     mine = take(1)
     assert mine is not None
     let_leases_expire()
-    Handoff.objects.exclude(pk=five[0]).update(tries=9)
+    take(4)
     theirs = take(1)
     assert theirs is not None
     assert ids(theirs) == ids(mine)

@@ -194,7 +194,6 @@ def finish(judged: Sequence[JudgedHandoff], lease: WorkLease) -> int:
     with transaction.atomic():
         held = lease.hold(judged)
         if not held:
-            lease.end()
             return 0
         pending = [one for one in held if one.verdict.pending]
         results.store_pending(pending)

@@ -8,6 +8,7 @@ Every transaction that locks handoffs and leases locks the handoffs first, in th
 leases, in the order of their tokens.
 """
 
+import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -51,27 +52,29 @@ class Lease:
         """Return a part of the lease."""
         return replace(self, handoffs=handoffs, is_last=is_last)
 
-    def lock_held(self) -> set[uuid.UUID]:
+    def lock_held(self, *, ends: bool = False) -> set[uuid.UUID]:
         """Lock the handoffs and their lineages, and then the lease, until the transaction ends.
 
         Return the primary keys of the handoffs that this lease still holds. Nobody may have changed their rows since
-        the lease was taken: an erasure, for example, increases the version.
+        the lease was taken: an erasure, for example, increases the version. With `ends`, also delete the lease.
         """
         rows = attempts.lock(self.handoffs)
-        if not db.fetch_rows(_LOCK if db.is_postgresql() else _FIND, [_bind(self.token)]):
+        lock = _LOCK if db.is_postgresql() else _FIND
+        if not db.fetch_rows(_END if ends else lock, [_bind(self.token)]):
             return set()
         unchanged = ((one.id, rows.get(one.id), one.version) for one in self.handoffs)
         return {pk for pk, row, version in unchanged if row and row.is_untried and row.version == version}
 
     def hold(self, judged: Iterable[JudgedHandoff]) -> list[JudgedHandoff]:
-        """Lock the handoffs and their lineages; return the judged handoffs that this lease still holds."""
-        held = self.lock_held()
+        """Lock the handoffs and their lineages; return the judged handoffs that this lease still holds.
+
+        The last part ends the lease. A handoff without a stored verdict is then free for every worker.
+        """
+        held = self.lock_held(ends=self.is_last)
         return [one for one in judged if one.handoff.id in held]
 
     def end(self) -> None:
-        """Delete the lease after its last part. A handoff without a stored verdict is then free for every worker."""
-        if self.is_last:
-            db.fetch_rows(_END, [_bind(self.token)])
+        """Do nothing, because `hold` ends the lease in the same transaction."""
 
     def renew(self) -> None:
         """Extend the lease, counted from now."""
@@ -91,7 +94,7 @@ class Lease:
 
 
 class LeaseAlone(Lease):
-    """A lease on a single handoff, in the row of the handoff."""
+    """A lease on a single handoff, in the row of the handoff. The statement that stores a verdict ends the lease."""
 
     __slots__ = ()
 
@@ -99,12 +102,9 @@ class LeaseAlone(Lease):
     def alone(self) -> bool:
         return True
 
-    def lock_held(self) -> set[uuid.UUID]:
+    def lock_held(self, *, ends: bool = False) -> set[uuid.UUID]:
         rows = attempts.lock(self.handoffs)
         return {one.id for one in self.handoffs if (row := rows.get(one.id)) and row.claim == self.token}
-
-    def end(self) -> None:
-        """Do nothing, because the statement that stores a verdict ends the lease on the handoff."""
 
     def renew(self) -> None:
         leases.renew(self._held)
@@ -125,6 +125,7 @@ _LEASES = JudgeLease._meta.db_table  # noqa: SLF001 -- Django's documented API
 _FIND = f'SELECT 1 FROM "{_LEASES}" WHERE token = %s'  # noqa: S608
 _LOCK = f"{_FIND} FOR UPDATE"
 _END = f'DELETE FROM "{_LEASES}" WHERE token = %s RETURNING token'  # noqa: S608
+_INSERT = f'INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs) VALUES (%s, %s, %s, %s)'  # noqa: S608
 _TAKE_TURN = f"SELECT set_config('synchronous_commit', 'off', TRUE), pg_advisory_xact_lock({_LOCKS}, 0)"
 # Without the first test, the statement would read all handoffs of the tenant that have no trace.
 _IS_FIRST_OF_TRACE = f"""(trace_id = '' OR NOT EXISTS (
@@ -170,8 +171,9 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
         else:
             handoffs = reader.run(_pick_statement(condition), [*values, limit])
             if handoffs:
-                keys = [handoff.pk for handoff in handoffs]
-                JudgeLease.objects.create(token=token, at=now, expires_at=expires_at, handoffs=keys)
+                keys = [handoff.pk.hex for handoff in handoffs]
+                times = map(connection.ops.adapt_datetimefield_value, (now, expires_at))
+                db.execute_each(_INSERT, [[token.hex, *times, json.dumps(keys)]])
     for handoff in handoffs:
         handoff.state, handoff.tries = State.VALIDATING, 1
     return Lease(token, sorted(handoffs, key=attrgetter("id")), now) if handoffs else None

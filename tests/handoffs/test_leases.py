@@ -96,9 +96,9 @@ def test_a_lease_that_another_took_over_holds_nothing(five: list[str]) -> None:
 def test_a_lease_of_parts_is_held_until_its_last_part_ends(five: list[str]) -> None:
     lease = take(4)
     assert lease is not None
-    lease.part(lease.handoffs[:2], is_last=False).end()
+    assert lease.part(lease.handoffs[:2], is_last=False).hold([]) == []
     assert ids(take(5)) == [five[4]]
-    lease.part(lease.handoffs[2:], is_last=True).end()
+    assert lease.part(lease.handoffs[2:], is_last=True).hold([]) == []
     assert ids(take(5)) == five[:4]
 
 

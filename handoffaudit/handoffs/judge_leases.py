@@ -126,7 +126,12 @@ _FIND = f'SELECT 1 FROM "{_LEASES}" WHERE token = %s'  # noqa: S608
 _LOCK = f"{_FIND} FOR UPDATE"
 _END = f'DELETE FROM "{_LEASES}" WHERE token = %s RETURNING token'  # noqa: S608
 _INSERT = f'INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs) VALUES (%s, %s, %s, %s)'  # noqa: S608
-_TAKE_TURN = f"SELECT set_config('synchronous_commit', 'off', TRUE), pg_advisory_xact_lock({_LOCKS}, 0)"
+# The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the handoffs again. A worker
+# whose machine stops meanwhile must not keep the others waiting.
+_TAKE_TURN = f"""
+    SELECT set_config('synchronous_commit', 'off', TRUE), set_config('idle_in_transaction_session_timeout', '30s', TRUE),
+    pg_advisory_xact_lock({_LOCKS}, 0)
+"""
 # Without the first test, the statement would read all handoffs of the tenant that have no trace.
 _IS_FIRST_OF_TRACE = f"""(trace_id = '' OR NOT EXISTS (
     SELECT 1 FROM "{_TABLE}" AS earlier WHERE earlier.tenant_id = "{_TABLE}".tenant_id
@@ -154,11 +159,7 @@ def take_one(pk: uuid.UUID) -> Lease | None:
 
 
 def _take(condition: str, values: list[object], limit: int) -> Lease | None:
-    """Lease handoffs that no worker has tried and no other lease names.
-
-    If a power failure undoes a lease, the commit of which does not wait for the disk, a worker takes the handoffs
-    again.
-    """
+    """Lease handoffs that no worker has tried and no other lease names."""
     token, now, expires_at = uuid.uuid4(), timezone.now(), leases.compute_expiry()
     reader = db.reader_of(Handoff)
     with transaction.atomic():

@@ -291,3 +291,11 @@ def test_a_lease_reads_only_waiting_handoffs(tenant: Tenant, monkeypatch) -> Non
     assert judge_leases.take_fresh(20) is None
     assert "handoff_waiting" in plans[0]
     assert "Sort" not in plans[0]
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="only PostgreSQL has several writers at a time")
+def test_a_worker_that_stops_while_it_takes_a_lease_does_not_keep_others_waiting(five: list[str]) -> None:
+    assert take(1)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        assert cursor.fetchone() == ("30s",)

@@ -138,7 +138,8 @@ def test_a_lease_is_dissolved_or_its_verdicts_are_stored(tenant: Tenant) -> None
         assert lease is not None
         let_leases_expire()
         outcomes = at_once(lambda lease=lease: judge.judge(lease), judge.drain)
-        assert sum(outcomes) == 5
+        # A worker finds nothing while the other worker has locked all five.
+        assert sum(outcomes) + judge.drain() == 5
     assert Verdict.objects.count() == Event.objects.filter(from_state=State.VALIDATING).count() == 20
     assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 20
     assert not JudgeLease.objects.exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import Browser, BrowserContext, Request
 
 ARGUMENTS = [
     "--headless",
@@ -114,23 +114,26 @@ _UNTIL_IDLE = 8 * 60
 
 def watch(browser: "Browser", address: str, cookie: str, seconds: int) -> Watched:
     """Watch a tab whose person left 8 minutes ago. The clock of the tab runs fast, and its requests are real."""
-    sizes: list[dict[str, int]] = []
+    asked: list[int] = []
+    answered: list[int] = []
+
+    def note(request: "Request") -> None:
+        size = request.sizes()
+        asked.append(size["requestHeadersSize"] + size["requestBodySize"])
+        answered.append(size["responseHeadersSize"] + size["responseBodySize"])
+
     with _context(browser, address, cookie) as context:
         page = context.new_page()
         page.clock.install()
         page.goto(address, wait_until="load")
         for second in range(_UNTIL_IDLE + seconds):
             if second == _UNTIL_IDLE:
-                page.on("requestfinished", lambda request: sizes.append(dict(request.sizes())))
+                page.on("requestfinished", note)
             page.clock.run_for(1000)
             page.wait_for_timeout(15)
         page.close()
-    number = max(1, len(sizes))
-    return Watched(
-        len(sizes),
-        sum(size["requestHeadersSize"] + size["requestBodySize"] for size in sizes) / number,
-        sum(size["responseHeadersSize"] + size["responseBodySize"] for size in sizes) / number,
-    )
+    number = max(1, len(asked))
+    return Watched(len(asked), sum(asked) / number, sum(answered) / number)
 
 
 @contextmanager

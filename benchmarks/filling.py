@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -91,7 +92,9 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class Sample:
+    """A document with what was sent beside it, and its verdict as JSON."""
+
     original: bytes
     context: bytes | None
     evidence: bytes | None
@@ -99,12 +102,12 @@ class _Sample:
 
 
 class _Filler:
-    def __init__(self, tenant: Tenant, number: int) -> None:
+    def __init__(self, tenant: Tenant, number: int, most_samples: int | None) -> None:
         self.tenant = tenant
         self.number = number
         self.random = random.Random(20260215)  # noqa: S311 -- the same rows in every run
         self.until = timezone.now()
-        self.samples = list(_samples(tenant))
+        self.samples = list(islice(list_samples(tenant), most_samples))
         self.deltas: counts.Deltas = Counter()
         self.behind = Behind(tenant)
         self.trace = ""
@@ -123,8 +126,6 @@ class _Filler:
         self.behind.finish(self.until)
         with transaction.atomic():
             counts.apply(self.deltas)
-        with connection.cursor() as cursor:
-            cursor.execute("VACUUM ANALYZE" if db.is_postgresql() else "ANALYZE")
 
     def _pick(self, weights: dict[str, int]) -> str:
         return self.random.choices(list(weights), list(weights.values()))[0]
@@ -225,7 +226,8 @@ class _Filler:
             rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])
 
 
-def _samples(tenant: Tenant) -> Iterator[_Sample]:
+def list_samples(tenant: Tenant) -> Iterator[Sample]:
+    """Yield the bundled samples that can be read, with their verdicts by the policy of the tenant."""
     config = kinds.load_config(tenant.pk)
     for line in submissions():
         arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
@@ -234,20 +236,31 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
             body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
             verdict = verdicts.verdict_on_stored(handoff, body, verdicts.PriorContext(History()), config)
             content = orjson.dumps(verdict_to_dict(verdict)).decode()
-            yield _Sample(sent.document, sent.context, sent.evidence, content)
+            yield Sample(sent.document, sent.context, sent.evidence, content)
 
 
-def fill(tenant: Tenant, rows: int) -> dict[str, Any]:
-    """Fill an empty tenant; a filled tenant does not change.
+def update_statistics() -> None:
+    """Update the statistics of the planner and, on PostgreSQL, remove dead rows, as both would happen in a month."""
+    with connection.cursor() as cursor:
+        # A test fills the tables in a transaction, where PostgreSQL runs no VACUUM.
+        vacuums = db.is_postgresql() and not connection.in_atomic_block
+        cursor.execute("VACUUM ANALYZE" if vacuums else "ANALYZE")
+
+
+def fill(tenant: Tenant, rows: int, *, most_samples: int | None = None) -> dict[str, Any]:
+    """Fill an empty tenant with documents of the first `most_samples` samples; a filled tenant does not change.
 
     Return `shown`, ids and states of some of the newest handoffs that have a document, and `trace` and `long_trace`,
     the ids of traces with 8 and with 60 handoffs.
     """
     handoffs = Handoff.objects.filter(tenant=tenant).order_by("-id")
-    if not handoffs.exists():
-        _Filler(tenant, rows).fill()
-    if not file_stats.has_any(tenant):
+    is_new, lacks_files = not handoffs.exists(), not file_stats.has_any(tenant)
+    if is_new:
+        _Filler(tenant, rows, most_samples).fill()
+    if lacks_files:
         _fill_files(tenant, rows)
+    if is_new or lacks_files:
+        update_statistics()
     newest = handoffs.exclude(verdict=None)[:NEWEST].values_list("id", "state")
     shown = random.Random(20260215).sample(list(newest), min(60, len(newest)))  # noqa: S311 -- the same in every run
     trace = handoffs.exclude(trace_id="").values_list("trace_id", flat=True)[min(100, len(newest) - 1)]
@@ -268,5 +281,3 @@ def _fill_files(tenant: Tenant, rows: int) -> None:
     for start in range(0, len(every), CHUNK):
         with transaction.atomic():
             file_stats.count_health(tenant.pk, Counter(dict(every[start : start + CHUNK])))
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")

@@ -38,7 +38,7 @@ def postgresql(name: str, kept: str = "") -> Iterator[Place]:
     database = kept or f"bench_{name}_{secrets.token_hex(3)}"
     with psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
-            connection.execute(f"CREATE DATABASE {database}")  # type: ignore[arg-type]
+            connection.execute(f"CREATE DATABASE {database}")
         broker = redis.Redis.from_url(REDIS)
         broker.flushdb()
         try:
@@ -47,7 +47,7 @@ def postgresql(name: str, kept: str = "") -> Iterator[Place]:
                 yield Place("PostgreSQL", folder, url, _environment(folder, DATABASE_URL=url, REDIS_URL=REDIS))
         finally:
             if not kept:
-                connection.execute(f"DROP DATABASE {database} WITH (FORCE)")  # type: ignore[arg-type]
+                connection.execute(f"DROP DATABASE {database} WITH (FORCE)")
             broker.flushdb()
             broker.close()
 

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.places import ROOT, Place
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Tenant
 
 PERSON = "bench"
 
@@ -141,7 +144,7 @@ def remove_handoffs(seconds: float) -> dict[str, Any]:
     PolicyVersion.objects.filter(tenant=tenant).update(changed_at=timezone.now() - timedelta(days=1))
     # A run begins a day after the previous run, so the previous run is moved back.
     RetentionRun.objects.filter(tenant=tenant).update(started_at=timezone.now() - timedelta(days=2))
-    before = _removed(RetentionRun, tenant)
+    before = _removed(tenant)
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         if retention_run.remove_due(1.0) and not RetentionRun.objects.filter(finished_at=None).exists():
@@ -149,11 +152,13 @@ def remove_handoffs(seconds: float) -> dict[str, Any]:
         # A worker looks for work once a second, unless a message comes sooner.
         if not retention_run.LEASE.is_free():
             time.sleep(0.1)
-    return {"seconds": time.perf_counter() - began, "removed": _removed(RetentionRun, tenant) - before}
+    return {"seconds": time.perf_counter() - began, "removed": _removed(tenant) - before}
 
 
-def _removed(model: Any, tenant: Any) -> int:
-    return sum(model.objects.filter(tenant=tenant, kind="handoffs").values_list("removed", flat=True))
+def _removed(tenant: "Tenant") -> int:
+    from handoffaudit.diagnostics.models import RetentionRun
+
+    return sum(RetentionRun.objects.filter(tenant=tenant, kind="handoffs").values_list("removed", flat=True))
 
 
 def import_log(path: str) -> dict[str, Any]:
@@ -178,10 +183,13 @@ def import_log(path: str) -> dict[str, Any]:
     return {"seconds": seconds, "counted": LogCount.objects.aggregate(n=Sum("number"))["n"], "peak_mb": peak}
 
 
-def _tenant() -> Any:
+def _tenant() -> "Tenant":
     from handoffaudit.accounts import tenants
 
-    return tenants.get_default()
+    tenant = tenants.get_default()
+    if tenant is None:
+        raise LookupError("the database has no tenant: it is not prepared, or it is not of a benchmark")
+    return tenant
 
 
 COMMANDS = {

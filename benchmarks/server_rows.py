@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchmarks.filling import _samples
+from benchmarks.filling import list_samples, update_statistics
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
 
@@ -117,7 +117,7 @@ def fill(
     """
     begin = timezone.now() - timedelta(days=oldest)
     step = timedelta(days=days) / max(rows, 1)
-    samples = list(_samples(tenant))
+    samples = list(list_samples(tenant))
     is_new = not tenant.handoff_set.exists()
     if is_new:
         _make_weeks(begin)
@@ -143,5 +143,5 @@ def fill(
             for statement in (_HANDOFFS, *_BESIDE):
                 cursor.execute(statement, values)
         cursor.execute("DROP TABLE filled; DROP TABLE sampled")
-        cursor.execute("VACUUM ANALYZE")
+    update_statistics()
     recount.recount()

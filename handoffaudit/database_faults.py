@@ -51,6 +51,7 @@ class Cause(StrEnum):
     AWAY = "away"
     BUSY = "busy"
     LOCKED = "locked"
+    SLOW = "slow"
     FULL = "full"
     READ_ONLY = "read_only"
     DAMAGED = "damaged"
@@ -77,6 +78,11 @@ FAULTS: Final[Mapping[Cause, Fault]] = MappingProxyType(
             Fault(Cause.AWAY, "can't be reached: check the database server and DATABASE_URL, or the SQLite file", 5),
             Fault(Cause.BUSY, "has no free connection: raise max_connections, or lower HANDOFFAUDIT_DATABASE_POOL", 2),
             Fault(Cause.LOCKED, "is locked by another transaction that lasts long", 2),
+            Fault(
+                Cause.SLOW,
+                "did not finish a statement in time: look at its load, or raise HANDOFFAUDIT_MAX_STATEMENT_SECONDS",
+                10,
+            ),
             Fault(Cause.FULL, "has no room left on its disk: make room", 60),
             Fault(
                 Cause.READ_ONLY, "is read-only: check the rights on its file, or whether the server is a standby", 30
@@ -104,7 +110,7 @@ _SQLSTATES: Final = {
     "55P03": Cause.LOCKED,
     "40P01": Cause.LOCKED,
     "40001": Cause.LOCKED,
-    "57014": Cause.LOCKED,
+    "57014": Cause.SLOW,
     "XX001": Cause.DAMAGED,
     "XX002": Cause.DAMAGED,
     "08": Cause.AWAY,
@@ -147,14 +153,17 @@ def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
 
 
 def limit_for_requests(opened: Any) -> None:
-    """Limit how long a connection to PostgreSQL waits for locks, and the processes of a query to one.
+    """Limit the waits for locks and the statements of a connection to PostgreSQL, and the processes of a query to one.
 
     Starting parallel workers or compiling a query takes longer than most pages may take.
     """
     # With a PgBouncer, the settings would stay on the connection of the server, which other clients use next.
     if not settings.PGBOUNCER:
         limit = REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)
-        opened.execute(f"SET lock_timeout = {limit}; SET max_parallel_workers_per_gather = 0; SET jit = off")
+        opened.execute(
+            f"SET lock_timeout = {limit}; SET statement_timeout = {int(1000 * settings.MAX_STATEMENT_SECONDS)};"
+            " SET max_parallel_workers_per_gather = 0; SET jit = off"
+        )
     opened.is_for_requests = True
 
 

@@ -6,18 +6,20 @@ API requests skip the middleware of pages, which would halve the rate of submiss
 import os
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 
 import django
+from django.conf import settings
 from django.core.cache import close_caches
 from django.core.handlers.base import reset_urlconf
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.signals import request_finished, request_started
-from django.db import DatabaseError, connection, reset_queries
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
@@ -52,6 +54,8 @@ API_PAGES = ("/api/v1/docs",)
 MAX_FORM_BYTES = 1024 * 1024
 # After this time without an answer to a query, another connection checks whether the server still works.
 SILENT_SECONDS = 0.8
+# A request to cancel a statement may take this long.
+CANCEL_SECONDS = 2.0
 
 
 class ApiHandler(WSGIHandler):
@@ -106,44 +110,75 @@ class ApiHandler(WSGIHandler):
         return response
 
 
+class _Wait:
+    """A wait for the answer to one statement, from the first 0.1 seconds without data."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._late_at = time.monotonic() + settings.MAX_STATEMENT_SECONDS
+        self._silent_since = 0.0
+        self._is_away = False
+
+    def note(self, *, has_data: bool) -> None:
+        """Cancel the statement if it takes too long, and close the connection if the server is away."""
+        now = time.monotonic()
+        if now >= self._late_at:
+            self._late_at = now + settings.MAX_STATEMENT_SECONDS
+            self._cancel()
+        if has_data:
+            self._silent_since, self._is_away = 0.0, False
+        elif not self._silent_since:
+            self._silent_since = now
+        elif self._is_away:
+            self._connection.close()
+            import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+            raise psycopg.OperationalError("the server does not answer")
+        elif self._connection.is_primary and now - self._silent_since >= SILENT_SECONDS:
+            fault = database_faults.server.look()
+            # The connection closes only after the next wait, because the answer may have arrived during the check.
+            self._is_away = fault is not None and fault.cause == Cause.AWAY
+
+    def _cancel(self) -> None:
+        import psycopg  # noqa: PLC0415 -- not needed with SQLite
+
+        # The wait goes on in any case: the server answers with an error, or is away.
+        with suppress(psycopg.Error):
+            self._connection.cancel_safe(timeout=CANCEL_SECONDS)
+
+
 def _watch(connection: Any, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Forward the messages between psycopg and its generator, and close the connection if the server is away.
+    """Forward the messages between psycopg and its generator, and look after a statement that is not answered soon.
 
     psycopg sends 0 after every 0.1 seconds without data.
     """
-    silent_since, is_away = 0.0, False
+    wait = None
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
-            if ready:
-                silent_since, is_away = 0.0, False
-            elif not silent_since:
-                silent_since = time.monotonic()
-            elif is_away:
-                connection.close()
-                import psycopg  # noqa: PLC0415 -- not needed with SQLite
-
-                raise psycopg.OperationalError("the server does not answer")
-            elif time.monotonic() - silent_since >= SILENT_SECONDS:
-                fault = database_faults.server.look()
-                # The connection closes only after the next wait, because the answer may have arrived during the
-                # check.
-                is_away = fault is not None and fault.cause == Cause.AWAY
+            if wait is not None or not ready:
+                wait = wait or _Wait(connection)
+                wait.note(has_data=bool(ready))
             wanted = gen.send(ready)
     except StopIteration as end:
         return end.value
 
 
-def make_watched_connection() -> type:
-    """Return the class of connections that close themselves if the server stops answering.
+def make_watched_connection(*, to_primary: bool = True) -> type:
+    """Return the class of connections that cancel long statements and, to the primary, close if it stops answering.
 
     A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
     network shows no error. The connection of a slow query stays open, because the server answers on another connection.
+
+    PostgreSQL itself ends a long statement by `statement_timeout`, but not behind a PgBouncer, where no setting may
+    stay on a connection, nor while a cursor outside of a transaction reads all its rows.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
     class WatchedConnection(psycopg.Connection[Any]):
+        is_primary = to_primary
+
         @classmethod
         def connect(cls, *args: Any, **more: Any) -> Any:
             opened = super().connect(*args, **more)
@@ -167,8 +202,13 @@ def make_watched_connection() -> type:
 
 def limit_waits() -> None:
     """Limit how long this process waits for PostgreSQL; call in processes that answer requests."""
-    if is_postgresql() and (options := connection.settings_dict["OPTIONS"].get("pool")):
-        options |= {"connection_class": make_watched_connection(), **POOL_WAITS}
+    if not is_postgresql():
+        return
+    for database in connections.all():
+        if options := database.settings_dict["OPTIONS"].get("pool"):
+            to_primary = database.alias == DEFAULT_DB_ALIAS
+            options |= {"connection_class": make_watched_connection(to_primary=to_primary)}
+            options |= POOL_WAITS if to_primary else {}
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:

@@ -50,7 +50,7 @@ def insert(request: HttpRequest) -> HttpResponse:
         # Django disables prepared statements.
         connection.connection.prepare_threshold = 0
         with psycopg.Cursor(connection.connection) as cursor:
-            cursor.execute(INSERT, _row(request.body, now), prepare=True, binary=True)  # type: ignore[arg-type]
+            cursor.execute(INSERT, _row(request.body, now), prepare=True, binary=True)
     else:
         with connection.cursor() as lite:
             lite.execute(INSERT, _sqlite_row(request.body, now))
@@ -63,7 +63,7 @@ def copy(request: HttpRequest) -> HttpResponse:
     documents = request.body.split(b"\n")
     with transaction.atomic():
         if connection.vendor == "postgresql":
-            with psycopg.Cursor(connection.connection) as cursor, cursor.copy(COPY) as into:  # type: ignore[arg-type]
+            with psycopg.Cursor(connection.connection) as cursor, cursor.copy(COPY) as into:
                 into.set_types(TYPES)
                 for document in documents:
                     into.write_row(_row(document, now))
@@ -81,7 +81,7 @@ def copy_spans(request: HttpRequest) -> HttpResponse:
     with (
         transaction.atomic(),
         psycopg.Cursor(connection.connection) as cursor,
-        cursor.copy(COPY_SPANS) as into,  # type: ignore[arg-type]
+        cursor.copy(COPY_SPANS) as into,
     ):
         into.set_types(SPAN_TYPES)
         for start in range(0, len(body), size):

@@ -171,7 +171,9 @@ def _fill(place: Place, rows: int, options: Options) -> Filled:
         rig.ask(place, "fill_by_server", rows=rows, **BY_SERVER)
     filled = rig.ask(place, "fill", rows=rows)
     base = "/t/default"
-    found = {name: (f"{base}/handoffs/?{urlencode(query)}",) for name, query in LISTS.items()}
+    found: dict[str, tuple[str, ...]] = {
+        name: (f"{base}/handoffs/?{urlencode(query)}",) for name, query in LISTS.items()
+    }
     found |= {name: (f"{base}/{path}",) for name, path in PLAIN.items()}
     shown = [pk for pk, _ in filled["shown"]]
     waits = [pk for pk, state in filled["shown"] if state in ("held", "rejected")] or shown

@@ -45,7 +45,9 @@ class Gate:
         while True:
             verdict = self._read(self._call("POST", "/handoffs", until - time.monotonic()))
             if verdict.state not in ("received", "validating") or time.monotonic() + pause >= until:
-                return self._use(verdict, until)
+                verdict = self._use(verdict, until)
+                self._notices.end("away")
+                return verdict
             # The server does not wait while many other requests wait.
             time.sleep(pause)
             pause = min(pause * 2, _POLL_SECONDS)

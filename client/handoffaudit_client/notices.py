@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# After this time, trouble that had ended is reported again if it returns.
+# Trouble that had ended and returns is reported again, but not before this time after the last warning.
 PAUSE_SECONDS = 600.0
 
 
@@ -21,7 +21,7 @@ class Notices:
     def __init__(self, *, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._debug = debug
         self._clock = clock
-        # The time of the last warning by kind of trouble. `_standing` has the kinds that have not ended.
+        # The time of the last warning by kind of trouble. `_standing` has the warned kinds that have not ended.
         self._warned: dict[str, float] = {}
         self._standing: set[str] = set()
         self._lock = threading.RLock()
@@ -30,10 +30,9 @@ class Notices:
         """Warn about a kind of trouble, unless the user knows about it already."""
         with self._lock:
             now = self._clock()
-            is_known = kind in self._standing or now - self._warned.get(kind, -PAUSE_SECONDS) < PAUSE_SECONDS
-            self._standing.add(kind)
-            if is_known:
+            if kind in self._standing or now - self._warned.get(kind, -PAUSE_SECONDS) < PAUSE_SECONDS:
                 return
+            self._standing.add(kind)
             self._warned[kind] = now
         import logging
 

@@ -37,6 +37,10 @@ _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 _LONGEST_PAUSE = 600.0
 
 
+# A socket takes no endless or very long time limit.
+_LONGEST_SILENCE = 86_400.0
+
+
 class Unreachable(Exception):
     """The error for a request without a complete answer; the message says why."""
 
@@ -100,7 +104,8 @@ class Server:
             port = parts.port
         except ValueError as error:
             raise ValueError(f"{url!r} is not the address of a server: {error}") from None
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not (url.isascii() and url.isprintable()):
+        is_plain = url.isascii() and url.isprintable() and " " not in url and not (parts.query or parts.fragment)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or not is_plain:
             raise ValueError(f"{url!r} is not the address of a server: write it like https://audit.example.com")
         if "@" in parts.netloc:
             raise ValueError("the address has a user name or a password, which the client would not use: leave it out")
@@ -232,7 +237,7 @@ def _left(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    return left
+    return min(left, _LONGEST_SILENCE)
 
 
 def _describe(error: Exception, timeout: float) -> str:

@@ -118,7 +118,8 @@ def _explain(state: str, findings: Sequence[Finding], target: str, answer: Mappi
         "held": f"The handoff is held: a person has to decide before {next_agent} may start. Do not hand over again;"
         " wait for the decision.",
         "rejected": "The handoff is rejected. Correct it, and hand over again.",
-        "declined": f"A person declined the handoff: {next_agent} must not start. Do not hand over again.",
+        "declined": f"A person declined the handoff: {next_agent} must not start. Do not hand over the same"
+        " again: correct it first.",
         "superseded": _explain_successor(answer),
         "refused": f"The handoff is refused. {problem}".rstrip(),
     }

@@ -177,7 +177,7 @@ def _is_address(url: str) -> bool:
         fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return fits and not (parts.query or parts.fragment) and url.isascii() and url.isprintable()
+    return fits and not (parts.query or parts.fragment) and url.isascii() and url.isprintable() and " " not in url
 
 
 def _digest(text: str) -> str:

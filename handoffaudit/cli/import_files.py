@@ -22,6 +22,7 @@ from handoffaudit.cli.terminal import (
     data_option,
     example,
     json_option,
+    printable,
     require_key,
     send_key_option,
     send_url_option,
@@ -223,9 +224,9 @@ class ImportReport:
             lines.append(f"  {name.replace('_', ' '):<14}{number:>9,}{'  ' + note if number and note else ''}")
             for why, reason in {"rejected": self.rejected, "refused": self.refused}.get(name, {}).items():
                 more = ", …" if reason.number > len(reason.lines) else ""
-                lines.append(f"      {why}: {reason.number:,} (line {', '.join(reason.lines)}{more})")
+                lines.append(f"      {printable(why)}: {reason.number:,} (line {', '.join(reason.lines)}{more})")
                 if reason.remedy:
-                    lines.append(f"        {reason.remedy}")
+                    lines.append(f"        {printable(reason.remedy)}")
         return "\n".join(lines)
 
 
@@ -284,7 +285,7 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
 
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
-    if url:
+    if url is not None:
         from handoffaudit.cli.import_receivers import ServerReceiver
 
         return ServerReceiver(url, require_key(key))

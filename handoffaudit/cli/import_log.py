@@ -19,6 +19,7 @@ from handoffaudit.cli.terminal import (
     data_option,
     example,
     json_option,
+    printable,
     require_key,
     send_key_option,
     send_url_option,
@@ -207,7 +208,7 @@ def command(
 
 
 def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
-    if url:
+    if url is not None:
         return ServerLogReceiver(url, require_key(key))
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 
@@ -258,7 +259,7 @@ def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
     texts = [f"{lines:,} {noun} in {seconds:,.1f} s ({lines / max(seconds, 0.001):,.0f} a second)"]
     for one in done:
         if len(done) > 1:
-            texts.append(_printable(one.source))
+            texts.append(printable(one.source))
         texts += [f"  known before{one.known:>12,}", f"  new         {one.new:>12,}"]
         if one.kinds is None:
             texts.append("  The server reads the lines now; its page Logs will list bad lines.")
@@ -266,11 +267,6 @@ def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
         texts += [f"    {kind:<10}{number:>12,}" for kind, number in one.kinds.items()]
         if one.bad:
             texts.append(f"    {'bad':<10}{one.bad:>12,}")
-            texts += [f"      line {bad['number']:,}: {_printable(bad['why'])}" for bad in one.bad_lines or ()]
+            texts += [f"      line {bad['number']:,}: {printable(bad['why'])}" for bad in one.bad_lines or ()]
             texts += ["      …"] if one.bad > len(one.bad_lines or ()) else []
     return texts
-
-
-def _printable(text: str) -> str:
-    """Replace characters by which a log could control the terminal."""
-    return "".join(char if char.isprintable() else "�" for char in text)

@@ -19,11 +19,19 @@ def command() -> None:
     """Create, list, bind and revoke API keys."""
 
 
+def _refuse_blank(_: click.Context, __: click.Parameter, agents: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse an empty name, for example of an unset variable: without a name, the key would speak for any agent."""
+    if not all(agent.strip() for agent in agents):
+        raise click.BadParameter("the name is empty. Name an agent, or leave --agent out for any agent.")
+    return agents
+
+
 agent_option = click.option(
     "--agent",
     "agents",
     multiple=True,
     metavar="AGENT",
+    callback=_refuse_blank,
     help="An agent that the key may speak for: a name, or a pattern such as 'crew-*'. Repeatable, at most 20; without "
     "it, the key speaks for any agent.",
 )

@@ -17,6 +17,7 @@ import orjson
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.documents import STANDARD_INPUT
+from handoffaudit.cli.terminal import printable
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import (
     ANY_OTHER_TYPE,
@@ -310,7 +311,7 @@ def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
     if record := reading.record:
         parts.append(" ".join(part for part in (record.format, record.handoff_type) if part))
         parts.append(f"{record.source_agent_id or '?'} → {record.target_agent_id or '?'}")
-    return f"{outcome}  {_printable(' · '.join(parts))}"
+    return f"{outcome}  {printable(' · '.join(parts))}"
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
@@ -330,7 +331,7 @@ def _lines_of_issues(same: Sequence[Issue]) -> Iterator[str]:
     first, *others = same
     severity = click.style(f"{first.severity.value:<9}", fg=_SEVERITY_COLOURS[first.severity.value])
     place = f"  at {first.field_path}" if first.location else ""
-    yield f"  {severity}{click.style(first.code, bold=True)}{_printable(place)}"
+    yield f"  {severity}{click.style(first.code, bold=True)}{printable(place)}"
     yield wrap(first.message)
     if others:
         places = list(dict.fromkeys(issue.field_path for issue in others if issue.location))
@@ -363,14 +364,9 @@ def count_line(seen: Mapping[str, int]) -> str:
 def wrap(text: str, indent: str = _INDENT) -> str:
     columns = min(shutil.get_terminal_size().columns, 110)
     return textwrap.fill(
-        _printable(text),
+        printable(text),
         width=max(columns, 40),
         initial_indent=indent,
         subsequent_indent=indent,
         break_long_words=False,
     )
-
-
-def _printable(text: str) -> str:
-    """Replace characters by which the sender's text could control the terminal."""
-    return "".join(char if char.isprintable() else "�" for char in text)

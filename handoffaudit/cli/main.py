@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from handoffaudit.cli import Stop
+from handoffaudit.cli.terminal import printable
 from handoffaudit.process import drop_empty
 
 # Each command with its module, or its module and function, and its help text, in the order in which people need them.
@@ -97,5 +98,5 @@ def run(program: click.Command, name: str) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {' '.join(message.split())}", err=True)
+    click.echo(f"{click.style('Error:', fg='red', bold=True)} {printable(' '.join(message.split()))}", err=True)
     return code

@@ -116,9 +116,12 @@ def _explain(url: str, status: int, retry_after: str, answer: Mapping[str, Any])
     if status >= 500:
         return f"{url} failed ({status}: {said}). Try again with the same arguments; if it fails again, tell a person."
     errors = answer.get("errors")
-    told = [
-        f"- {one.get('field')}: {one.get('message')} {one.get('remedy')}"
-        for one in (errors if isinstance(errors, list) else ())[:10]
-        if isinstance(one, dict)
-    ]
-    return "\n".join([f"The server refuses the request: {said}.", *told])
+    told = [_line(one) for one in (errors if isinstance(errors, list) else ())[:10] if isinstance(one, dict)]
+    return "\n".join([f"The server refuses the request: {said}.", *filter(None, told)])
+
+
+def _line(error: Mapping[str, Any]) -> str:
+    """Return the members of an error that are not empty as one line; an empty text if there are none."""
+    field = f"{error['field']}:" if error.get("field") else ""
+    line = " ".join(str(part) for part in (field, error.get("message"), error.get("remedy")) if part)
+    return f"- {line}" if line else ""

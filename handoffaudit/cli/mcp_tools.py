@@ -35,7 +35,8 @@ _TEXTS: Final = {
     "get_verdict with wait.",
     "rejected": "The handoff is rejected: the next agent must not start. Correct the findings, and submit again with "
     "retry_of and this handoff_id.",
-    "declined": "A person declined the handoff: the next agent must not start. Do not submit it again.",
+    "declined": "A person declined the handoff: the next agent must not start. Do not submit the same again: correct "
+    "it, and submit again with retry_of and this handoff_id.",
     "superseded": "A later attempt replaced the handoff: ask for the later attempt.",
 }
 _NO_VERDICT: Final = "There is no verdict yet: the next agent must wait. Call get_verdict with wait."

@@ -25,7 +25,7 @@ from handoffaudit.cli.policy_file import (
     write_file,
 )
 from handoffaudit.cli.policy_targets import BadCase, FileTarget, LocalTarget, Refused, ServerTarget, Target
-from handoffaudit.cli.terminal import data_option, example, json_option, tenant_option
+from handoffaudit.cli.terminal import data_option, example, json_option, printable, tenant_option
 
 GIT_SECONDS: Final = 10
 LONGEST_SHOWN: Final = 100
@@ -33,7 +33,8 @@ LONGEST_SHOWN: Final = 100
 T = TypeVar("T")
 
 
-def _target_options(command: Any) -> Any:
+def _target_options(scope: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds the options of the owner of the policies; `scope` is what a key for --url needs."""
     options = (
         tenant_option,
         click.option("--url", metavar="URL", help="A server, instead of the local database."),
@@ -41,20 +42,24 @@ def _target_options(command: Any) -> Any:
             "--key",
             metavar="KEY",
             envvar="HANDOFFAUDIT_KEY",
-            help="API key with the scope admin; prefer the variable HANDOFFAUDIT_KEY.",
+            help=f"API key with the scope {scope}; prefer the variable HANDOFFAUDIT_KEY.",
         ),
         data_option,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def _open_target(tenant: str, url: str | None, key: str | None) -> Target:
-    if url:
+def _open_target(tenant: str, url: str | None, key: str | None, *, scope: str = "admin") -> Target:
+    if url is not None:
         if not key:
-            raise Stop("--url needs an API key with the scope admin: give it with --key or HANDOFFAUDIT_KEY.")
-        return ServerTarget(url, key)
+            raise Stop(f"--url needs an API key with the scope {scope}: give it with --key or HANDOFFAUDIT_KEY.")
+        return ServerTarget(url, key, scope)
     start_with_database()
     return LocalTarget(find_tenant(tenant))
 
@@ -66,11 +71,11 @@ def command() -> None:
 
 @command.command(name="export", epilog=example("handoffaudit policy export > policy.yaml"))
 @click.option("--cases", is_flag=True, help="Write the cases instead of the policies, for policy test.")
-@_target_options
+@_target_options("admin (read with --cases)")
 @json_option
 def export(tenant: str, url: str | None, key: str | None, *, cases: bool, as_json: bool) -> None:
     """Write all policies to standard output as YAML. Applying the file right away changes nothing."""
-    target = _open_target(tenant, url, key)
+    target = _open_target(tenant, url, key, scope="read" if cases else "admin")
     if cases:
         items = target.export_cases()
         click.echo(json.dumps({"cases": items}) if as_json else write_cases(items), nl=as_json)
@@ -81,7 +86,7 @@ def export(tenant: str, url: str | None, key: str | None, *, cases: bool, as_jso
 
 @command.command(name="diff", epilog=example("handoffaudit policy diff policy.yaml"))
 @click.argument("file", metavar="FILE")
-@_target_options
+@_target_options("admin")
 @json_option
 def diff(file: str, tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Compare FILE with the policies in force.
@@ -109,7 +114,7 @@ def diff(file: str, tenant: str, url: str | None, key: str | None, *, as_json: b
     metavar="KIND=VERSION",
     help="The version that was reviewed, as diff prints it; a kind with a later version is refused. Repeatable.",
 )
-@_target_options
+@_target_options("admin")
 @json_option
 def apply(
     file: str,
@@ -129,9 +134,11 @@ def apply(
         _show(items, as_json=as_json, is_saved=False)
         sys.exit(1 if any(item["changes"] for item in items) else 0)
     commit = _find_commit(file) if given["commit"] is None else _check_commit(given["commit"])
-    versions = {item["kind"]: item["base_version"] for item in items} | bases
+    versions = {item["kind"]: item["base_version"] for item in items}
+    if unknown := sorted(bases.keys() - versions.keys()):
+        raise Stop(f"--base names {unknown[0]!r}, and {file} has no policies of this kind: check the kind.")
     try:
-        saved = target.put(policies=read.policies, base_versions=versions, commit=commit, note=given["note"])
+        saved = target.put(policies=read.policies, base_versions=versions | bases, commit=commit, note=given["note"])
     except Refused as refused:
         raise _explain(refused, file, read) from refused
     _show(saved, as_json=as_json, is_saved=True)
@@ -143,7 +150,7 @@ def apply(
 )
 @click.argument("file", metavar="FILE")
 @click.option("--cases", "cases_file", metavar="FILE", help="The cases, as policy export --cases writes them.")
-@_target_options
+@_target_options("read")
 @json_option
 def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Judge the cases by the policies in FILE, without the LLM. Nothing is saved.
@@ -151,17 +158,17 @@ def test(file: str, cases_file: str | None, tenant: str, url: str | None, key: s
     With --cases and without --url, no database is used: kinds of policies that FILE does not name are as shipped. Exits
     with 0 if no case fails, with 1 if a case fails, and with 2 if FILE is invalid or there is no case.
     """
-    if cases_file and not url:
+    if cases_file and url is None:
         _refuse_options("tenant", "data")
     read = _read(file)
     cases, lines = _load(cases_file, read_cases, MOST_BYTES_OF_CASES) if cases_file else (None, [])
     try:
-        if cases is not None and not url:
+        if cases is not None and url is None:
             os.environ.setdefault("HANDOFFAUDIT_SECRET_KEY", secrets.token_urlsafe(50))
             start_django()
             results = FileTarget().test(read.policies, cases)
         else:
-            results = _open_target(tenant, url, key).test(read.policies, cases)
+            results = _open_target(tenant, url, key, scope="read").test(read.policies, cases)
     except BadCase as bad:
         raise Stop(f"{cases_file}, line {lines[bad.number]}: {bad.message}", 2) from bad
     except Refused as refused:
@@ -190,11 +197,11 @@ def _show_results(results: Sequence[Mapping[str, Any]], *, as_json: bool) -> Non
     for one in results:
         if one["status"] == "passed":
             continue
-        click.echo(f"{one['handoff_id']}: {'failed' if one['status'] == 'failed' else 'not tested, needs the LLM'}")
-        for differs, fix in zip(one["differs"], one["fixes"], strict=True):
-            click.echo(f"  {differs} {fix}")
-        for note in one["notes"]:
-            click.echo(f"  {note}")
+        state = "failed" if one["status"] == "failed" else "not tested, needs the LLM"
+        click.echo(printable(f"{one['handoff_id']}: {state}"))
+        differences = (f"{differs} {fix}" for differs, fix in zip(one["differs"], one["fixes"], strict=True))
+        for line in (*differences, *one["notes"]):
+            click.echo(printable(f"  {line}"))
     from handoffaudit.validation.text import pluralize
 
     unasked = sum(one["status"] == "passed" and any("LLM" in note for note in one["notes"]) for one in results)

@@ -104,7 +104,9 @@ class FileTarget:
             except ValidationError as error:
                 first = error.errors(include_url=False, include_context=False, include_input=False)[0]
                 field = ".".join(str(part) for part in first["loc"])
-                raise BadCase(number, f"{field}: {first['msg']}." if field else f"{first['msg']}.") from error
+                is_object = field or isinstance(one, dict)
+                said = first["msg"] if is_object else "A case is an object with the fields that policy export writes"
+                raise BadCase(number, f"{field}: {said}." if field else f"{said}.") from error
             results.append(policy_cases.judge_case(case, policy).to_plain())
         return results
 
@@ -130,8 +132,11 @@ def _refuse(invalid: "InvalidSet") -> Refused:
 class ServerTarget(Server):
     """The policies of the key's tenant on a server."""
 
-    scope = "admin"
     again = "try again"
+
+    def __init__(self, url: str, key: str, scope: str) -> None:
+        super().__init__(url, key)
+        self.scope = scope
 
     def export(self) -> dict[str, Any]:
         status, found = self.request("GET", "/policies")

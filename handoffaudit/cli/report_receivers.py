@@ -274,7 +274,7 @@ def choose_receiver(
         return LocalReceiver(strict)
     if strict:
         raise Stop("--strict needs --local: a server and its database have a policy of their own.")
-    if url:
+    if url is not None:
         server = report_server(url, key)
         return ServerReceiver(server, Spool(spool / server.name, SPOOL_BYTES))
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database

@@ -8,7 +8,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
-from handoffaudit.cli.terminal import ProgressLine, data_option, example, json_option, tenant_option
+from handoffaudit.cli.terminal import ProgressLine, data_option, example, json_option, printable, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.diagnostics.models import Erasure
@@ -97,7 +97,7 @@ def holds(tenant: str, *, as_json: bool) -> None:
         return
     for one in found:
         state = f"lifted {one.lifted_at:%Y-%m-%d} by {one.lifted_by}" if one.lifted_at else "active"
-        click.echo(f"{one.pk:>4}  {one.scope:<8}  {one.name}  {state}: {one.reason}")
+        click.echo(printable(f"{one.pk:>4}  {one.scope:<8}  {one.name}  {state}: {one.reason}"))
 
 
 @command.command(name="hold", epilog=example('handoffaudit retention hold trace run-42 --reason "Case 2026-117"'))
@@ -116,7 +116,7 @@ def hold(scope: str, key: str, reason: str, tenant: str) -> None:
         made = legal_holds.place(tenant=find_tenant(tenant), scope=scope, key=key, reason=reason, actor=actor_name())
     except Refused as refused:
         raise Stop(refused.message) from None
-    click.echo(f"Hold {made.pk} on the {made.scope} {made.name} is active.")
+    click.echo(printable(f"Hold {made.pk} on the {made.scope} {made.name} is active."))
 
 
 @command.command(name="lift", epilog=example('handoffaudit retention lift 7 --reason "The case is closed"'))

@@ -39,6 +39,11 @@ def example(*lines: str) -> str:
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])
 
 
+def printable(text: str) -> str:
+    """Replace line breaks and control characters, with which a text of somebody else could steer the terminal."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
+
+
 def require_key(key: str | None) -> str:
     """Return the API key for `--url`. Raise `Stop` if there is none."""
     if not key:

@@ -9,7 +9,7 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-from handoffaudit.cli.terminal import data_folder, data_option, example, json_option, tenant_option
+from handoffaudit.cli.terminal import data_folder, data_option, example, json_option, printable, tenant_option
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -261,7 +261,7 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({"intact": False, "problems": [str(error)], "notes": []}))
         else:
-            click.echo(_printable(f"{file.name}: broken. {error}"))
+            click.echo(printable(f"{file.name}: broken. {error}"))
         sys.exit(1)
     found = {name: result.manifest[name] for name in ("tenant", "subject", "made_at", "made_by", "public_key")}
     found |= {name: getattr(result, name) for name in ("files", "seals", "entries", "problems", "notes")}
@@ -274,14 +274,9 @@ def verify_bundle(file: Path, key: str | None, *, as_json: bool) -> None:
         click.echo(
             f"{file.name}: {state}, {result.files:,} files, {result.sealed:,} sealed rows, {result.seals:,} seals."
         )
-        click.echo(_printable(f"  made at {found['made_at']} by {found['made_by']}"))
+        click.echo(printable(f"  made at {found['made_at']} by {found['made_by']}"))
         left_out_lines = (f"left out: {one}" for one in result.left_out)
         for line in (*result.problems, *left_out_lines, *(f"note: {note}" for note in result.notes)):
-            click.echo(_printable(f"  {line}"))
+            click.echo(printable(f"  {line}"))
     if result.problems or left_out:
         sys.exit(1 if result.problems else INCOMPLETE)
-
-
-def _printable(line: str) -> str:
-    """Replace line breaks and control characters, because a forged bundle could write lines of its own."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in line)

@@ -82,7 +82,7 @@ class AgentReport:
 def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
     """Return the report of an agent for the handoffs of the window."""
     seen = load_routes(tenant, window.since, window.until, name)
-    found = _load_findings(tenant, name, window)
+    found, more = _load_findings(tenant, name, window)
     findings = _sum(found)
     agent = next((one for one in agents_of(seen.listed) if one.name == name), None)
     return AgentReport(
@@ -96,7 +96,7 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
         files=tuple(file_stats.pairs(tenant, window.since, window.until, agent=name)),
         hours=_hours(tenant, name, window),
         newest=tuple(_list_newest(tenant, name)),
-        sampled=findings.total == MOST_FINDINGS or seen.sampled,
+        sampled=more or seen.sampled,
     )
 
 
@@ -127,17 +127,19 @@ class _Alike:
     number: int
 
 
-def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
-    """Return the agent's newest findings in the window, grouped by time bucket, code and origin."""
+def _load_findings(tenant: Tenant, name: str, window: Window) -> tuple[list[_Alike], bool]:
+    """Return the agent's newest findings in the window by time bucket, code and origin, and whether there are more."""
     rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
     stepped = rows.annotate(step=window.scale.index_of("at"))
     columns = ("step", "code", "caused", "origin")
     newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
-    return [
+    found = [
         # SQLite stores booleans and UUIDs in other types.
         _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
         for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
     ]
+    is_full = sum(one.number for one in found) == MOST_FINDINGS
+    return found, is_full and rows[: MOST_FINDINGS + 1].count() > MOST_FINDINGS
 
 
 def _sum(found: Iterable[_Alike]) -> Findings:

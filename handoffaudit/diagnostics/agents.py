@@ -4,7 +4,7 @@ A role is declared, or guessed from the name and the behaviour of the agent.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -136,7 +136,9 @@ def _trace_stats(
     for source, target, seconds, caused, passed_on, number in sum_rows(newest, _PAIR, numbers, only=only):
         found[source, target] = TraceStats(split_values(seconds), caused, passed_on)
         read += number
-    return found, read == MOST_TRACED
+    # Only then, the rows are counted up to one more than were read.
+    more = read == MOST_TRACED and sum(side[: MOST_TRACED + 1].count() for side in sides) > MOST_TRACED
+    return found, more
 
 
 def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
@@ -177,17 +179,7 @@ def fold_route_sides(
         source = edge.source if edge.source in sources else others
         target = edge.target if edge.target in targets else others
         found[source, target].append(edge)
-    return [_merge_routes(names, found[names]) for names in sorted(found)]
-
-
-def _merge_routes(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
-    if len(several) == 1:
-        [one] = several
-        if (one.source, one.target) == names:
-            return one
-        return AgentRoute(*names, one.number, one.judged, one.stats)
-    number, judged, stats = _sum_routes(several)
-    return AgentRoute(*names, number, judged, stats)
+    return [AgentRoute(source, target, *_sum_routes(found[source, target])) for source, target in sorted(found)]
 
 
 def _sum_routes(several: Iterable[AgentRoute]) -> tuple[int, OutcomeCounts, TraceStats]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
@@ -23,6 +24,8 @@ from handoffaudit.policy.alert_rules import Watched
 from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.validation.prompts.question import Reason
 from handoffaudit.validation.text import pluralize
+
+log = structlog.get_logger(__name__)
 
 # Another process may open or acknowledge an alert between the update and the insert, so the update is tried again.
 _ATTEMPTS = 5
@@ -53,6 +56,8 @@ def raise_alert(tenant_id: int, kind: str, number: int) -> None:
         if open_one.update(number=F("number") + number, last_at=timezone.now()):
             return
         _open(tenant_id, kind, 0)
+    # Each time, somebody acknowledged the alert between the insert and the update.
+    log.warning("Alert not raised: it was acknowledged meanwhile.", tenant=tenant_id, kind=kind, number=number)
 
 
 def show_alert(tenant_id: int, kind: str, number: int) -> None:

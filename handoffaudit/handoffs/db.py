@@ -24,8 +24,7 @@ from django.db.models.lookups import In
 if TYPE_CHECKING:
     import psycopg
 
-# The SQLSTATE of a statement that was canceled.
-_CANCELED = "57014"
+_QUERY_CANCELED = "57014"
 # psycopg prepares a statement by itself after this many runs.
 _ONLY_ON_REQUEST = sys.maxsize
 
@@ -292,10 +291,11 @@ def time_limit(seconds: float) -> Generator[None]:
     """
     if is_postgresql():
         with _as_out_of_time(), transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+            change = "SELECT current_setting('statement_timeout'), set_config('statement_timeout', %s, true)"
+            before, _ = cursor.execute(change, [str(int(seconds * 1000))]).fetchone()
             yield
-            # An outer transaction goes on without the limit.
-            cursor.execute("SET LOCAL statement_timeout TO DEFAULT")
+            # An outer transaction goes on with its own limit.
+            cursor.execute(change, [before])
         return
     connection.ensure_connection()
     until = time.monotonic() + seconds
@@ -312,7 +312,7 @@ def _as_out_of_time() -> Generator[None]:
     try:
         yield
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") == _CANCELED or str(error) == "interrupted":
+        if getattr(error.__cause__, "sqlstate", "") == _QUERY_CANCELED or str(error) == "interrupted":
             raise OutOfTime from error
         raise
 

@@ -147,6 +147,9 @@ def lift(*, tenant: Tenant, hold: int, reason: str, actor: str) -> LegalHold:
 def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
     """Return the key and the name of the thing to hold. Raise `Refused` if the tenant has no such thing."""
     if scope is HoldScope.TENANT:
+        if key not in {"", tenant.slug}:
+            remedy = "leave the id out, or hold a handoff or a trace."
+            raise Refused(f"A hold on the tenant {tenant.slug} has no id {key[:80]!r}", "key", remedy)
         return "", tenant.slug
     if not key or len(key) > LONGEST_KEY or not storable(key):
         raise Refused(

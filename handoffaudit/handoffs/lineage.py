@@ -367,18 +367,25 @@ def find_accepted(handoff: Handoff, *, without: str = "") -> Handoff | None:
 
 def _make_attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
     for document in (before, after):
-        if isinstance(document, str):
-            return Attempt(handoff, why=document)
+        if isinstance(document, _Uncomparable):
+            return Attempt(handoff, why=document.why)
     return Attempt(handoff, difference(before, after))
 
 
+@dataclass(frozen=True, slots=True)
+class _Uncomparable:
+    """A document that cannot be compared, and why."""
+
+    why: str
+
+
 def _parse_document(handoff: Handoff, name: str = "") -> Any:
-    """Return the parsed document, or a text that says why the document cannot be compared."""
+    """Return the parsed document, or an `_Uncomparable`."""
     name = name or f"attempt {handoff.attempt}"
     if handoff.size_bytes > LARGEST:
-        return f"{name} is larger than {LARGEST // 1024} KiB"
+        return _Uncomparable(f"{name} is larger than {LARGEST // 1024} KiB")
     body = queries.body(handoff)
     if body is None:
-        return f"the document of {name} was removed by retention"
+        return _Uncomparable(f"the document of {name} was removed by retention")
     value, issues = parse_json(bytes(body.original))
-    return f"{name} is not readable as JSON" if issues or isinstance(value, str) else value
+    return _Uncomparable(f"{name} is not readable as JSON") if issues else value

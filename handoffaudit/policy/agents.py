@@ -211,10 +211,19 @@ def parse_role_row(given: Mapping[str, Any]) -> DeclaredRole:
 
 def parse_role_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRole, ...]:
     """Parse all rows, given as `values.to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
-    return check_role_rows(values.read_all(given, parse_role_row))
+    return _check_role_table(values.read_all(given, parse_role_row))
 
 
 def check_role_rows(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
+    """Return the rows by agent, to be saved. Raise `InvalidPolicy` for invalid tables, and for a role of `*`."""
+    table = _check_role_table(rows)
+    if any(row.agent == ANYBODY for row in table):
+        remedy = "Declare the role of each agent by its name; without a declaration, the role is guessed."
+        raise InvalidPolicy([PolicyError(ANYBODY, "agent", ANYBODY, "A role is for one agent, not for any.", remedy)])
+    return table
+
+
+def _check_role_table(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
     """Return the rows by agent. Raise `InvalidPolicy` for repeated agents, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: row.agent)
     errors = values.find_repeated((row.agent for row in table), "agent")

@@ -55,6 +55,12 @@ def test_the_id_of_a_trace_is_whole_for_the_keyboard_and_for_copies(open_page: O
     assert link.evaluate("(link) => link.scrollWidth > link.clientWidth")
     assert max(heights(page.locator("#rows tbody tr"))) < 45
     assert overflow(page) == 0
+    # Both are as wide as the same number of characters, so a cut id begins where a short id begins.
+    sent(default, "iiiiiiiiiiii", source_agent_id="tracer", call_chain=["tracer"])
+    page.goto(f"{default.pages}handoffs/?source=tracer")
+    widths = [one.bounding_box()["width"] for one in page.locator(".trace-link").all()]
+    assert len(widths) == 2
+    assert abs(widths[0] - widths[1]) < 2
     assert (
         link.evaluate("(link) => { getSelection().selectAllChildren(link); return String(getSelection()); }") == trace
     )

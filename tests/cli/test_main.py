@@ -6,6 +6,7 @@ import sys
 import click
 import pytest
 
+from handoffaudit.cli import Stop, main
 from handoffaudit.cli.main import COMMANDS, command
 from tests import warm
 from tests.running.conftest import prepared
@@ -42,6 +43,8 @@ def test_every_command_is_shown_with_its_own_name():
         assert found.name == name
 
 
+NO_SERVER = "No server is named: give its address with --url or HANDOFFAUDIT_URL."
+
 WRONG = {
     "nope": "No such command 'nope'. See handoffaudit --help.",
     "key create": "Missing argument 'NAME'. See handoffaudit key create --help.",
@@ -49,6 +52,16 @@ WRONG = {
     "import /nowhere": "/nowhere can't be read (No such file or directory).",
     "import - --url x --key k": "'x' is not the address of a server: write it like https://audit.example.com.",
     "import - --url http://x": "--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.",
+    "import - --url= --key k": NO_SERVER,
+    "import-log - --source a --url= --key k": NO_SERVER,
+    "report-file --path a/handoff.json --agent a --phase p --url= --key k": NO_SERVER,
+    "policy export --url= --key k": NO_SERVER,
+    "key create crew --agent=": "Invalid value for '--agent': the name is empty. Name an agent, or leave --agent out "
+    "for any agent. See handoffaudit key create --help.",
+    "policy export --url http://x": "--url needs an API key with the scope admin: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
+    "policy export --cases --url http://x": "--url needs an API key with the scope read: give it with --key or "
+    "HANDOFFAUDIT_KEY.",
 }
 
 
@@ -56,6 +69,19 @@ WRONG = {
 def test_a_wrong_call_is_one_line_and_exit_2(line):
     done = run(*line.split())
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {WRONG[line]}\n")
+
+
+def test_an_error_does_not_steer_the_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["handoffaudit"])
+
+    @click.command()
+    def fail():
+        raise Stop("409: \x1b[2J of\n\x9b1m the server")
+
+    with pytest.raises(SystemExit) as ended:
+        main.run(fail, "handoffaudit")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith("Error: 409: \ufffd[2J of \ufffd1m the server\n")
 
 
 def test_the_version_is_printed():

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from handoffaudit.cli import policy as policy_command
 from tests.running.conftest import prepared, run
 
 
@@ -95,8 +96,21 @@ policies:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["diff", "missing.yaml"], ["apply", "-", "--base", "x"], ["apply", "-", "--commit", "a\n"], ["diff", "/"]],
+    [
+        ["diff", "missing.yaml"],
+        ["apply", "-", "--base", "x"],
+        ["apply", "-", "--base", "rulse=1"],
+        ["diff", "-", "--url", "http://x y", "--key", "k"],
+        ["apply", "-", "--commit", "a\n"],
+        ["diff", "/"],
+    ],
 )
 def test_wrong_calls_end_with_2(folder, arguments):
     done = policy(folder, *arguments, text="format: 1\npolicies: {}\n")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_what_a_sender_wrote_does_not_steer_the_terminal(capsys):
+    one = {"handoff_id": "h\x1b[2J", "status": "failed", "differs": ["a\x07"], "fixes": ["b"], "notes": ["c\x9b"]}
+    policy_command._show_results([one], as_json=False)
+    assert capsys.readouterr().out == "h\ufffd[2J: failed\n  a\ufffd b\n  c\ufffd\n"

@@ -52,6 +52,10 @@ def test_lines_of_logs_are_told_as_lines():
 
 
 def test_holds_are_placed_listed_and_lifted(folder):
+    for scope, key in (("tenant", "acme"), ("tenant", "run-42")):
+        refused = run("retention", "hold", scope, key, "--reason", "Case 117", folder=folder)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert f"A hold on the tenant default has no id '{key}'" in refused.stderr
     placed = run("retention", "hold", "trace", "run-42", "--reason", "Case 117", folder=folder)
     assert placed.stdout == "Hold 1 on the trace run-42 is active.\n"
     assert "active: Case 117" in run("retention", "holds", folder=folder).stdout

@@ -93,6 +93,7 @@ def test_a_gate_can_wait_for_a_person_itself(client: Client, server: FakeServer)
     threading.Timer(0.2, server.decide, ("h-1", "declined")).start()
     verdict = client.gate("a", "b", {}, handoff_id="h-1", wait=10)
     assert (bool(verdict), verdict.state) == (False, "declined")
+    assert "Do not hand over the same again: correct it first." in verdict.why
 
 
 def test_a_person_who_does_not_decide(client: Client, server: FakeServer) -> None:
@@ -149,6 +150,23 @@ class TestUnreachable:
         assert verdict.state == "unreachable"
         assert client.stats()["waiting"] == 0
 
+    def test_each_outage_is_told(
+        self,
+        create: Callable[..., Client],
+        server: FakeServer,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("handoffaudit_client.notices.PAUSE_SECONDS", 0)
+        client = create(on_unreachable="stop")
+        for told in (1, 2):
+            server.stop()
+            for _ in range(2):
+                assert client.gate("a", "b", {}, timeout=1).state == "unreachable"
+            assert len(caplog.records) == told
+            server.start()
+            assert client.gate("a", "b", {})
+
     def test_a_server_that_says_nothing(self, create: Callable[..., Client]) -> None:
         import socket
 
@@ -176,6 +194,10 @@ class TestUnreachable:
         began = time.monotonic()
         assert client.gate("a", "b", {}, timeout=5).state == "unverified"
         assert time.monotonic() - began < 3
+
+    @pytest.mark.parametrize("timeout", [1e12, float("inf")])
+    def test_an_endless_time_limit_is_no_outage(self, client: Client, timeout: float) -> None:
+        assert client.gate("a", "b", {}, timeout=timeout).state == "accepted"
 
     def test_an_unknown_policy_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="on_unreachable"):

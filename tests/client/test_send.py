@@ -200,6 +200,10 @@ def test_without_an_address_nothing_is_sent_and_one_warning_says_so(caplog: pyte
         ("ftp://audit.example.com", "k"),
         ("https://user:word@audit.example.com", "k"),
         ("https://audit.example.com:port", "k"),
+        ("https://audit.example.com:0", "k"),
+        ("https://audit.example .com", "k"),
+        ("https://audit.example.com/?tenant=a", "k"),
+        ("https://audit.example.com/#settings", "k"),
         ("https://audit.example.com", "a key"),
     ],
 )

@@ -244,6 +244,18 @@ def test_a_second_outage_is_told_after_a_while(clock: Clock, caplog: pytest.LogC
     assert len(caplog.records) == 2
 
 
+def test_an_outage_soon_after_the_first_is_told_once_the_pause_is_over(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices = Notices(clock=clock)
+    notices.warn("away", "The server is away")
+    notices.end("away")
+    for expected in (1, 1, 2, 2):
+        clock.now += 250
+        notices.warn("away", "The server is away")
+        assert len(caplog.records) == expected
+
+
 def test_a_bug_of_ours_does_not_end_the_thread(
     create: Callable[..., Client], server: FakeServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -84,8 +84,9 @@ def test_of_many_the_newest_are_read(tenant: Tenant, monkeypatch: pytest.MonkeyP
     judged(tenant, pair("writer", "editor"))
     attribution.run()
     assert load_routes(tenant, *span()).sampled is False
-    monkeypatch.setattr(edges_module, "MOST_TRACED", 1)
-    assert load_routes(tenant, *span()).sampled is True
+    for most, agent, is_sampled in ((1, "", True), (2, "", False), (1, "writer", True), (2, "writer", False)):
+        monkeypatch.setattr(edges_module, "MOST_TRACED", most)
+        assert load_routes(tenant, *span(), agent).sampled is is_sampled
 
 
 def test_declared_against_seen(tenant: Tenant) -> None:

@@ -64,6 +64,7 @@ def test_everything_works_behind_a_pooler_of_transactions(
             # A setting that a web process left on a connection would stop a worker that waits for a lock.
             for _ in range(20):
                 assert server.execute("SHOW lock_timeout").fetchone() == ("0",)
+                assert server.execute("SHOW statement_timeout").fetchone() == ("0",)
                 assert server.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
     finally:
         installation.clear()

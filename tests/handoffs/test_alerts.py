@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
@@ -41,6 +42,16 @@ def test_one_of_a_kind_is_open_and_counts_up(tenant: Tenant, other_tenant: Tenan
     alerts.raise_alert(tenant.pk, AlertKind.MODEL_UNAVAILABLE, 1)
     assert {one.kind: one.number for one in alerts.list_open(tenant)} == {REJECTED: 5, AlertKind.MODEL_UNAVAILABLE: 1}
     assert alerts.list_open(other_tenant) == []
+
+
+@pytest.mark.django_db
+def test_a_number_that_no_open_alert_took_is_logged(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "_ATTEMPTS", 1)
+    with capture_logs() as logged:
+        alerts.raise_alert(tenant.pk, REJECTED, 2)
+        alerts.raise_alert(tenant.pk, REJECTED, 3)
+    assert [(one["log_level"], one["number"], one["tenant"]) for one in logged] == [("warning", 2, tenant.pk)]
+    assert [one.number for one in alerts.list_open(tenant)] == [3]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -37,6 +37,16 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     assert_counts_are_right()
 
 
+def test_a_document_that_is_only_a_text_is_compared(tenant: Tenant) -> None:
+    first = judged(tenant, b'"done"', handoff_id="a")
+    second = judged(tenant, b'"finished"', handoff_id="b", retry_of="a")
+    assert Handoff.objects.get(pk=second.pk).attempt == 2
+    for told in (lineage.compare_attempts(second)[1], lineage.compare_pair(first, second)):
+        assert told.why == ""
+        assert told.changed is not None
+        assert [(one.before, one.after) for one in told.changed.changes] == [("done", "finished")]
+
+
 def test_without_being_asked_nothing_is_repaired(tenant: Tenant) -> None:
     first = judged(tenant, without_meta(), handoff_id="h")
     assert (first.state, Handoff.objects.count()) == (State.REJECTED, 1)

@@ -40,6 +40,19 @@ def test_prices_are_those_of_the_environment(monkeypatch):
         load_prices()
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_price_of_every_llm_is_refused(monkeypatch, name):
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", f'{{"{name}": {{"input": 1, "output": 2}}}}')
+    with pytest.raises(ValueError, match="HANDOFFAUDIT_MODEL_PRICES: a name is empty"):
+        load_prices()
+
+
+def test_a_price_without_a_float_is_refused(monkeypatch):
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", f'{{"opus": {{"input": 1, "output": 1{"0" * 400}}}}}')
+    with pytest.raises(ValueError, match='the price of "opus" has 1000'):
+        load_prices()
+
+
 def test_the_sdk_is_not_loaded_before_a_call():
     program = """
 import sys

@@ -71,6 +71,23 @@ def test_one_wrong_value_saves_nothing_and_all_errors_are_named(tenant: Tenant) 
     assert not PolicyVersion.objects.filter(tenant=tenant).exists()
 
 
+def test_a_role_is_for_a_named_agent_and_a_stored_role_of_any_agent_still_loads(tenant: Tenant) -> None:
+    anybody = {"roles": [{"agent": "*", "role": "observer"}]}
+    for refuse in (lambda: policy_set.plan(tenant, anybody, "tests"), lambda: save(tenant, anybody)):
+        with pytest.raises(InvalidSet) as refused:
+            refuse()
+        (one,) = refused.value.errors
+        assert (one.kind, one.error.field, one.error.message) == (
+            "roles",
+            "agent",
+            "A role is for one agent, not for any.",
+        )
+    save(tenant, {"roles": FULL["roles"]})
+    stored = PolicyVersion.objects.get(tenant=tenant)
+    PolicyVersion.objects.filter(pk=stored.pk).update(content=stored.content.replace("crawler", "*"))
+    assert [row.agent for row in kinds.roles.current(tenant).rows] == ["*"]
+
+
 @pytest.mark.parametrize("rows", [None, "x", 5, {}, [1], [[]], {"rows": []}], ids=str)
 def test_rows_that_are_no_rows_are_refused(tenant: Tenant, rows: Any) -> None:
     for kind in EVERY_KIND:

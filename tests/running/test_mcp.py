@@ -16,6 +16,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from handoffaudit.cli.main import main
+from handoffaudit.cli.mcp_api import _explain
+from handoffaudit.cli.mcp_tools import _judgement
 from tests.client.conftest import NOWHERE
 from tests.running.conftest import PRODUCT, Up, clean_environment, run
 
@@ -92,6 +94,18 @@ def test_a_handoff_is_checked_submitted_corrected_and_read(running: Up, key: str
     serve(running.address, key, work)
     stored = client.get("/api/v1/handoffs", params={"trace": "mcp-trace"}).json()["items"]
     assert [(one["target_agent_id"], one["attempt"]) for one in stored] == [("writer", 2), ("researcher", 1)]
+
+
+def test_the_text_of_a_declined_handoff_advises_what_the_api_advises() -> None:
+    why = _judgement({"state": "declined", "handoff_id": "h-1"}, "http://localhost").why
+    assert "Do not submit the same again: correct it, and submit again with retry_of" in why
+
+
+def test_a_refusal_shows_only_the_members_that_an_error_has() -> None:
+    errors = [{"field": "limit", "message": "It is 0."}, {"message": None, "remedy": "Leave it out."}, {"value": 1}]
+    told = _explain("http://localhost", 400, "", {"title": "A filter can't be read", "errors": errors})
+    assert told.splitlines()[1:] == ["- limit: It is 0.", "- Leave it out."]
+    assert "None" not in told
 
 
 def test_a_held_handoff_waits_and_its_approval_is_used_once(running: Up, key: str, client: httpx.Client) -> None:

@@ -67,6 +67,9 @@ def test_cases_of_a_file_need_no_data_folder(running: Up, kept: list[str], tmp_p
         assert refused.returncode == 2
         assert f"{ignored} has no effect with --cases" in refused.stderr
         assert "leave out --cases" in refused.stderr
+    cases.write_text("format: 1\ncases:\n  - 5\n")
+    wrong = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
+    assert f"{cases}, line 3: A case is an object with the fields that policy export writes." in wrong.stderr
     cases.write_text("format: 1\ncases: []\n")
     none = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
     assert none.returncode == 2

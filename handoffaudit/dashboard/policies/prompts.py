@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -245,9 +246,11 @@ def _scope(row: PromptRow) -> tuple[str, str]:
 def _usd(text: str) -> float:
     """Return the confirmed cost in USD; a negative number if the text is not an amount."""
     try:
-        return float(text)
+        amount = float(text)
     except ValueError:
         return -1.0
+    # No cost exceeds an infinite amount, or compares with one that is not a number.
+    return amount if isfinite(amount) else -1.0
 
 
 _USUAL = next(iter(MODEL_SCOPES))

@@ -57,8 +57,8 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     """Describe changes of retention."""
     found = []
     for change in changes:
-        old, new = (_days(value) for value in (change.old, change.new))
         if change.field != WHOLE_ROW:
+            old, new = (_days(value) for value in (change.old, change.new))
             of_type = change.field.removeprefix("types.")
             field = "Kept" if of_type == change.field else f"Kept if the type is {of_type}"
             found.append(Line(KIND_TEXTS[Data(change.row)].title, field, old, new))

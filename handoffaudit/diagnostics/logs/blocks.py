@@ -322,20 +322,23 @@ def _count_known_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: li
 
     `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. A
     block that ended at a limit ends elsewhere in a log without its first lines, and so do the following blocks, up to
-    the next line that ends a block.
+    the next line that ends a block. A line in the first `APART` bytes may end a block only in the log without its head.
     """
-    head: list[bytes] = []
+    head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):
         if row or not piece.block.ended:
             break
         head.append(piece.block.text)
-        if ends_block(piece.block.text[:-1].rpartition(b"\n")[2]):
-            break
-    follower = rows[len(head)] if len(head) < len(rows) else None
-    before = ended.filter(first_line=follower.first_line - F("lines")) if follower else ended
-    text = b"".join(head)
-    is_known = any(_ends_with(ended, row, text, is_next=follower is not None) for row in before[:2] if head)
-    return len(head) if is_known else 0
+        if ends_block(head[-1][:-1].rpartition(b"\n")[2]):
+            ends.append(len(head))
+            if sum(map(len, head)) >= APART:
+                break
+    for count in dict.fromkeys([len(head), *ends] if head else ()):
+        follower = rows[count] if count < len(rows) else None
+        before = ended.filter(first_line=follower.first_line - F("lines")) if follower else ended
+        if any(_ends_with(ended, row, b"".join(head[:count]), is_next=bool(follower)) for row in before[:2]):
+            return count
+    return 0
 
 
 def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *, is_next: bool) -> bool:

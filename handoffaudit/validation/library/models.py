@@ -130,13 +130,13 @@ class RemediationRecord(BaseModel):
     `retry_count` counts the retries since the last new retrieval.
     """
 
-    remediation_id: str = Field(default_factory=lambda: str(uuid4()))
+    remediation_id: str = Field(default_factory=new_id)
     validation_id: str
     state: RemediationState = RemediationState.PENDING
     actions_taken: list[dict[str, Any]] = Field(default_factory=list)
     retry_count: int = 0
     max_retries: int = 2
-    started_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    started_at: datetime = Field(default_factory=utc_now)
     resolved_at: datetime | None = None
     resolution: str | None = None
 
@@ -293,7 +293,7 @@ class ValidationResult(BaseModel):
     @property
     def error_count(self) -> int:
         """Return the number of errors and critical findings."""
-        return len(self._grave())
+        return len(self.error_lines)
 
     @property
     def warning_count(self) -> int:
@@ -318,15 +318,11 @@ class ValidationResult(BaseModel):
         """
         if self.overall_passed:
             return
-        lines = self.error_lines
-        text = "; ".join(lines) or "a layer could not run"
+        text = "; ".join(self.error_lines) or "a layer could not run"
         if self.remediation and self.remediation.state is RemediationState.EXHAUSTED:
             raise RemediationExhaustedError(text)
-        first = self._grave()[0].layer if lines else ""
+        first = next((issue.layer for issue in self.issues if issue.severity in GRAVE), "")
         raise _ERRORS.get(first, HandoffValidationError)(text)
-
-    def _grave(self) -> list[ValidationIssue]:
-        return [issue for issue in self.issues if issue.severity in GRAVE]
 
 
 _ERRORS: dict[str, type[HandoffValidationError]] = {

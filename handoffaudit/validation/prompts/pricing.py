@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,6 +17,9 @@ _BYTES_PER_TOKEN = 2
 _ADDED_TOKENS = 500
 
 _MILLION = 1_000_000
+
+# A number above every price; `1e999` in JSON is infinite, and a larger whole number has no float.
+_DEAREST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def read_prices(text: str) -> Mapping[str, Price]:
     `text` is a JSON object such as `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`; empty text changes
     nothing. Without `cached`, cached tokens cost as much as other prompt tokens.
 
-    Raises ValueError for any other text, and for a price that is negative or not finite.
+    Raises ValueError for any other text, for an empty name, and for a price that is negative or not finite.
     """
     if not text.strip():
         return SHIPPED
@@ -100,11 +102,13 @@ def read_prices(text: str) -> Mapping[str, Price]:
 
 
 def _price(part: str, given: Any) -> Price:
+    if not part.strip():
+        raise ValueError("a name is empty, and would be part of every LLM's name: name an LLM, such as sonnet-5-5")
     if not isinstance(given, dict) or not {"input", "output"} <= given.keys() <= {"input", "output", "cached"}:
         raise ValueError(f'the price of "{part}" must have "input" and "output", and may have "cached"')
     for value in given.values():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-            raise ValueError(f'the price of "{part}" has {value!r}: give USD per million tokens, 0 or more')
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _DEAREST:
+            raise ValueError(f'the price of "{part}" has {value!r:.40}: give USD per million tokens, 0 or more')
     return Price(
         float(given["input"]), float(given["output"]), float(given["cached"] if "cached" in given else given["input"])
     )

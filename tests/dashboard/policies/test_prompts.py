@@ -216,8 +216,9 @@ def test_the_cost_is_told_and_nothing_begins_before_it_is_agreed_to(
         assert text in " ".join(told.text.split())
     assert "<b>10 USD</b> are left" in told.text
     (agreed,) = attributes(told, "[name=agreed]", "value")
-    assert as_admin.post(f"{PAGE}try/", added_one(agreed="0.000001")).status_code == 200
-    assert not Trial.objects.exists()
+    for less in ("0.000001", "nan", "inf", "-inf", "1e999"):
+        assert as_admin.post(f"{PAGE}try/", added_one(agreed=less)).status_code == 200
+        assert not Trial.objects.exists()
     begun = as_admin.post(f"{PAGE}try/", added_one(agreed=agreed))
     trial = Trial.objects.get()
     assert (begun.status_code, begun.url) == (302, f"/t/acme/trials/{trial.pk}/")

@@ -13,6 +13,7 @@ from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.retention import Data, Retention
+from handoffaudit.policy.versions import WHOLE_ROW, Change
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
@@ -32,6 +33,12 @@ def as_admin(client: Client, admin: Person) -> Client:
 def card(page, name: str) -> str:
     """Return the text of the card of one kind of data."""
     return " ".join(only(page, f"section#{name}").text(separator=" ").split())
+
+
+def test_a_whole_row_of_the_history_is_no_number_of_days() -> None:
+    row = {"name": "logs", "days": 30, "types": {}}
+    found = settings_page.lines([Change("logs", WHOLE_ROW, None, row), Change("logs", "days", None, 30)])
+    assert [(line.old, line.new) for line in found] == [("kept forever", "30 days")]
 
 
 @pytest.fixture

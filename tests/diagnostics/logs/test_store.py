@@ -81,6 +81,35 @@ def test_blocks_that_reached_a_limit_are_known_after_the_log_lost_its_head(
     assert stored(tenant) == gate_lines(1, 8_010)
 
 
+@HERE
+@pytest.mark.parametrize("lost", [12_600, 12_700, 13_100, 13_300])
+def test_a_log_that_lost_its_head_between_two_lines_that_are_not_apart_counts_what_is_new(
+    tenant: Tenant, here: bool, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "APART", 20_000)
+    whole = gate_lines(1, MANY)
+    ends = [at for at, line in enumerate(whole.splitlines(), 1) if blocks.ends_block(line)]
+    assert {12_659, 13_027, 13_393, 19_997} <= set(ends)
+    send(tenant, whole, here=here)
+    assert LogBlock.objects.filter(first_line=12_660, lines=19_997 - 12_659).exists()
+    made = send(tenant, gate_lines(lost + 1, MANY + 10), here=here)
+    assert counted(tenant) == {"gate": MANY + 10}
+    assert (made.read, made.bad) == (10, 0)
+    assert stored(tenant) == gate_lines(1, MANY + 10)
+
+
+@HERE
+@pytest.mark.parametrize(("known", "lost"), [(12_670, 12_600), (MANY, 19_900)])
+def test_a_log_that_grew_and_lost_its_head_just_before_its_last_block_counts_what_is_new(
+    tenant: Tenant, here: bool, known: int, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "APART", 20_000)
+    send(tenant, gate_lines(1, known), here=here)
+    made = send(tenant, gate_lines(lost + 1, MANY + 8_000), here=here)
+    assert counted(tenant) == {"gate": MANY + 8_000}
+    assert (made.read, made.bad) == (MANY + 8_000 - known, 0)
+
+
 def test_blocks_that_reached_a_limit_are_known_after_their_lines_were_removed(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,100 @@
+"""Tests of a running web process whose statements take a minute, directly, with a replica, and behind PgBouncer."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from tests.endurance.servers import OwnPostgres, run_bouncer
+from tests.endurance.test_many_machines import ADD_PERSON, sign_in
+from tests.handoffs.support import payload
+from tests.resilience.processes import Installation, eventually
+
+pytestmark = [pytest.mark.nightly, pytest.mark.services]
+# Each insert of a handoff from this agent takes a minute.
+SLOW_INSERT = """
+CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
+CREATE TRIGGER wait BEFORE INSERT ON handoffs_handoff FOR EACH ROW
+    WHEN (NEW.source_agent_id = 'slow') EXECUTE FUNCTION wait()
+"""
+# Each read of a handoff takes a minute.
+SLOW_READ = """
+ALTER TABLE handoffs_handoff RENAME TO quick;
+CREATE VIEW handoffs_handoff AS SELECT quick.* FROM quick, pg_sleep(60)
+"""
+QUICK_READ = "DROP VIEW handoffs_handoff; ALTER TABLE quick RENAME TO handoffs_handoff"
+SLOW_ELSEWHERE = """
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute('SELECT pg_sleep(2.5)')
+print('done')
+"""
+
+
+@pytest.fixture(params=["direct", "replica", "PgBouncer"])
+def limited(request: pytest.FixtureRequest, tmp_path: Path, postgres: OwnPostgres) -> Iterator[Installation]:
+    """Yield an installation whose requests may take a second for a statement, with a running web process."""
+    environment = {"DATABASE_URL": postgres.url, "HANDOFFAUDIT_MAX_STATEMENT_SECONDS": "1"}
+    replica = postgres.replicate() if request.param == "replica" else None
+    if replica:
+        environment["DATABASE_REPLICA_URL"] = replica.url
+    installation = Installation(tmp_path / "data", environment)
+    installation.run(ADD_PERSON)
+    try:
+        if request.param == "PgBouncer":
+            with run_bouncer(tmp_path, postgres, pool=4) as url:
+                installation.environment |= {"DATABASE_URL": url, "HANDOFFAUDIT_PGBOUNCER": "true"}
+                installation.web()
+                yield installation
+        else:
+            installation.web()
+            yield installation
+    finally:
+        for process in installation.processes:
+            process.kill()
+            process.wait(60)
+        if replica:
+            replica.remove()
+
+
+def test_no_statement_of_a_request_takes_long(limited: Installation, postgres: OwnPostgres) -> None:
+    with (
+        limited.client() as api,
+        httpx.Client(base_url=limited.url, follow_redirects=True, timeout=90) as browser,
+        psycopg.connect(postgres.url, autocommit=True) as server,
+    ):
+        sign_in(browser)
+        server.execute(SLOW_INSERT)
+        slow = payload(source_agent_id="slow", call_chain=["slow"])
+        assert_slow(lambda: api.post("/handoffs", json=slow))
+        assert_slow(lambda: api.post("/handoffs/batch", json=[payload(), slow]))
+        # What was not acknowledged is not stored, and the process goes on.
+        assert server.execute("SELECT count(*) FROM handoffs_handoff").fetchone() == (0,)
+        assert api.post("/handoffs", json=payload()).status_code == 202
+        assert limited.run(SLOW_ELSEWHERE) == "done"
+        server.execute(SLOW_READ)
+        assert_slow(lambda: api.get("/handoffs"))
+        # The replica has the slow table a moment later.
+        eventually(lambda: browser.get("/t/acme/handoffs/").status_code == 503, 30)
+        page = assert_slow(lambda: browser.get("/t/acme/handoffs/"))
+        assert "This page took too long" in page.text
+        # Nothing goes on in the server.
+        sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        eventually(lambda: server.execute(sleeping).fetchone() == (0,), 10)
+        server.execute(QUICK_READ)
+        assert len(api.get("/handoffs").json()["items"]) == 1
+
+
+def assert_slow(ask) -> httpx.Response:
+    """Check that a request is refused soon because of a slow statement, and return the answer."""
+    started = time.monotonic()
+    answer: httpx.Response = ask()
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10"), answer.text
+    # A page may need the slow table in two statements.
+    assert 0.9 < time.monotonic() - started < 20
+    if answer.headers["Content-Type"].startswith("application/problem+json"):
+        assert answer.json()["cause"] == "slow"
+    return answer

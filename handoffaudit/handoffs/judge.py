@@ -169,9 +169,7 @@ def _judge(lease: Lease) -> int:
                 records[name] = verdict.remediation
             policy = config.policy_for(handoff.handoff_type)
             fact = facts.fact_of(handoff.id)
-            judged.append(
-                JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired, fact, began_at=lease.at)
-            )
+            judged.append(JudgedHandoff(handoff, State.VALIDATING, verdict, policy, repaired, fact, began_at=lease.at))
         facts.store_behaviour()
     return finish(judged, lease)
 

@@ -126,11 +126,11 @@ _FIND = f'SELECT 1 FROM "{_LEASES}" WHERE token = %s'  # noqa: S608
 _LOCK = f"{_FIND} FOR UPDATE"
 _END = f'DELETE FROM "{_LEASES}" WHERE token = %s RETURNING token'  # noqa: S608
 _INSERT = f'INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs) VALUES (%s, %s, %s, %s)'  # noqa: S608
-# The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the handoffs again. A worker
-# whose machine stops meanwhile must not keep the others waiting.
+# The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the handoffs again. A
+# worker whose machine stops meanwhile must not keep the others waiting.
 _TAKE_TURN = f"""
-    SELECT set_config('synchronous_commit', 'off', TRUE), set_config('idle_in_transaction_session_timeout', '30s', TRUE),
-    pg_advisory_xact_lock({_LOCKS}, 0)
+    SELECT set_config('synchronous_commit', 'off', TRUE),
+    set_config('idle_in_transaction_session_timeout', '30s', TRUE), pg_advisory_xact_lock({_LOCKS}, 0)
 """
 # Without the first test, the statement would read all handoffs of the tenant that have no trace.
 _IS_FIRST_OF_TRACE = f"""(trace_id = '' OR NOT EXISTS (
@@ -242,7 +242,7 @@ def _dissolve(rows: "QuerySet[JudgeLease]", at: datetime) -> None:
 
 
 def _filter_untried() -> "QuerySet[Handoff]":
-    return Handoff.objects.extra(where=[UNTRIED])
+    return Handoff.objects.extra(where=[UNTRIED])  # noqa: S610 -- no input in the text
 
 
 def filter_waiting() -> "QuerySet[Handoff]":

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 from django.db import transaction
-from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts, judge, recount

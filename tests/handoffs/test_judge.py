@@ -266,7 +266,9 @@ def test_the_declared_count_may_be_that_of_the_bytes_as_sent(tenant: Tenant) -> 
     assert "tokens.count_drift" in judged(tenant, orjson.dumps(document)).codes
 
 
-@pytest.mark.parametrize("ask", [judge_leases.is_anything_waiting, judge_leases.is_any_left_behind, judge.park_exhausted])
+@pytest.mark.parametrize(
+    "ask", [judge_leases.is_anything_waiting, judge_leases.is_any_left_behind, judge.park_exhausted]
+)
 def test_what_a_worker_asks_every_second_reads_the_waiting_handoffs_alone(
     ask: Callable[[], object],
 ) -> None:

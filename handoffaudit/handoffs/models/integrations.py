@@ -353,7 +353,7 @@ class HandoffKeys(models.Field):  # type: ignore[type-arg]
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return "uuid[]" if connection.vendor == "postgresql" else "text"
 
-    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:  # noqa: FBT001, FBT002
         return list(value) if connection.vendor == "postgresql" else json.dumps([pk.hex for pk in value])
 
     def from_db_value(self, value: Any, *_: object) -> list[uuid.UUID]:

@@ -24,11 +24,11 @@ def main() -> None:
         "names", nargs="*", metavar="NAME", help=f"the measurements: {listed}; or all, which also writes them"
     )
     parser.add_argument("--quick", action="store_true", help="small and short: shows that it works, not how fast")
-    parser.add_argument("--write", action="store_true", help="also write the table to benchmarks/results.md")
+    parser.add_argument("--write", action="store_true", help="also replace benchmarks/results.md with the table")
     parser.add_argument("--rows", type=int, help="the larger number of handoffs for the pages")
-    parser.add_argument("--by-server", action="store_true", help="let PostgreSQL make the rows of `pages`: 10 million")
+    parser.add_argument("--by-server", action="store_true", help="let PostgreSQL make the rows of `pages`")
     parser.add_argument("--database", choices=["postgresql", "sqlite"], action="append", help="only this one")
-    parser.add_argument("--filled", metavar="NAME", default="", help="database that `browser` and `pages` keep")
+    parser.add_argument("--filled", metavar="NAME", default="", help="PostgreSQL database to keep and use again")
     asked = parser.parse_args()
     if asked.names == [ALL]:
         asked.names, asked.write = [], True

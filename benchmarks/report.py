@@ -43,17 +43,23 @@ def table(rows: Iterable[Row]) -> str:
 
 def machine() -> str:
     """Describe the machine and the versions that were measured."""
-    with psycopg.connect(f"{POSTGRESQL}/postgres") as connection:
-        server = connection.info.server_version // 10_000
     versions = (
-        f"Python {platform.python_version()}, Django {django.__version__}, PostgreSQL {server}, "
-        f"SQLite {sqlite3.sqlite_version}"
+        f"Python {platform.python_version()}, Django {django.__version__}, {_server()}, SQLite {sqlite3.sqlite_version}"
     )
     load = os.getloadavg()[0]
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit {_commit()}: {os.cpu_count()} cores, {_processor()}, "
         f"{versions}; load average when it began {load:.1f}.\n\n{_peers()}"
     )
+
+
+def _server() -> str:
+    """Return the version of PostgreSQL, or that there is no server, which only some of the benchmarks need."""
+    try:
+        with psycopg.connect(f"{POSTGRESQL}/postgres", connect_timeout=5) as connection:
+            return f"PostgreSQL {connection.info.server_version // 10_000}"
+    except psycopg.OperationalError:
+        return "no PostgreSQL"
 
 
 def _commit() -> str:

@@ -12,7 +12,14 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.utils import timezone
 
-from benchmarks.filling import list_samples, update_statistics
+from benchmarks.filling import (
+    LONG_TRACE,
+    LONG_TRACE_ENDS,
+    LONG_TRACE_LENGTH,
+    TYPES,
+    list_samples,
+    update_statistics,
+)
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
 
@@ -32,8 +39,8 @@ _HANDOFFS: Final = """
         version, received_at, judged_at, size_bytes, content_hash, data_hash, verdict, score, codes, token_count,
         chain_length, tries
     )
-    SELECT id, %(tenant)s, %(name)s || i, 'payload', 'type-' || i %% 8, 'agent-' || i %% 40, 'agent-' || i %% 37,
-        'trace-' || i / 8, i %% 8,
+    SELECT id, %(tenant)s, %(name)s || i, 'payload', (%(types)s::text[])[1 + i %% 8],
+        'agent-' || i %% 40, 'agent-' || i %% 37, trace, i %% 8,
         CASE WHEN i %% 10 > 0 THEN 'accepted' WHEN i > %(rows)s - %(waiting)s THEN 'held' ELSE 'rejected' END,
         2, at, at, 3000, md5('c' || i) || md5('d' || i), md5('e' || i) || md5('f' || i), id, 1.0,
         CASE WHEN i %% 10 = 0 THEN '["chain.circular"]'::jsonb ELSE '[]'::jsonb END, 700, 3, 1
@@ -54,9 +61,9 @@ _BESIDE: Final = (
            AS steps (before, after)""",
     """INSERT INTO diagnostics_tracedhandoff
            (handoff, tenant_id, trace_id, at, source_agent_id, target_agent_id, caused, passed_on, verdict)
-       SELECT id, %(tenant)s, 'trace-' || i / 8, at, 'agent-' || i %% 40, 'agent-' || i %% 37, 0, 0, id FROM filled""",
+       SELECT id, %(tenant)s, trace, at, 'agent-' || i %% 40, 'agent-' || i %% 37, 0, 0, id FROM filled""",
     """INSERT INTO diagnostics_attribution (tenant_id, trace_id, handoff, at, agent, code, field_path, value, caused)
-       SELECT %(tenant)s, 'trace-' || i / 8, id, at, 'agent-' || i %% 40, 'chain.circular', 'call_chain', '', true
+       SELECT %(tenant)s, trace, id, at, 'agent-' || i %% 40, 'chain.circular', 'call_chain', '', true
        FROM filled WHERE i %% 10 = 0""",
 )
 
@@ -123,7 +130,8 @@ def fill(
         _make_weeks(begin)
     values: dict[str, Any] = {"tenant": tenant.pk, "rows": rows, "samples": len(samples), "every": every}
     values["name"] = f"filled-{secrets.token_hex(4)}-"
-    values |= {"begin": begin, "step": step, "waiting": waiting, "newest": NEWEST}
+    values |= {"begin": begin, "step": step, "waiting": waiting, "newest": NEWEST, "types": TYPES}
+    values |= {"long": rows - LONG_TRACE_ENDS - LONG_TRACE_LENGTH, "length": LONG_TRACE_LENGTH, "trace": LONG_TRACE}
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS filled; DROP TABLE IF EXISTS sampled")
         cursor.execute(
@@ -135,8 +143,9 @@ def fill(
         )
         identifier = _ID.format(first="EXTRACT(EPOCH FROM at) * 1000")
         cursor.execute(
-            f"""CREATE UNLOGGED TABLE filled AS SELECT i, at, {identifier} AS id FROM (
-                SELECT i, %(begin)s + i * %(step)s AS at FROM generate_series(1, %(rows)s) AS i) AS numbered""",
+            f"""CREATE UNLOGGED TABLE filled AS SELECT i, at, {identifier} AS id,
+                CASE WHEN i > %(long)s AND i <= %(long)s + %(length)s THEN %(trace)s ELSE 'trace-' || i / 8 END AS trace
+                FROM (SELECT i, %(begin)s + i * %(step)s AS at FROM generate_series(1, %(rows)s) AS i) AS numbered""",
             values,
         )
         with _without_indexes(cursor, _TABLES if is_new and rows > FEW else ()):

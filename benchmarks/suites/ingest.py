@@ -64,12 +64,12 @@ def _single(place: Place, options: Options, on_postgresql: float) -> Iterator[Ro
 def _batch(place: Place, options: Options, on_postgresql: float) -> Iterator[Row]:
     goal = max(BATCH_GOAL if place.on_postgresql else 0, SQLITE_SHARE * on_postgresql)
     for name, array in (("NDJSON", False), ("array", True)):
-        common = {"connections": BATCH_CONNECTIONS, "seconds": options.seconds, "batch": BATCH}
+        sent = Load(0, connections=BATCH_CONNECTIONS, seconds=options.seconds, batch=BATCH)
         ours, floors = alternate(
             place,
             options,
-            Load(0, "/api/v1/handoffs/batch", array=array, **common),  # type: ignore[arg-type]
-            Load(0, "/copy", **common),  # type: ignore[arg-type]
+            replace(sent, path="/api/v1/handoffs/batch", array=array),
+            replace(sent, path="/copy"),
             expected=200,
         )
         yield row_of(f"batches of {BATCH} ({name}), {place.name}", ours, floors, goal, BATCH_SHARE)

@@ -5,7 +5,7 @@ The web server and the workers share the machine.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks import places, rig, servers, watching
 from benchmarks.load import Load, Running
@@ -49,15 +49,24 @@ def judged(options: Options) -> Iterator[Row]:
         rig.migrate(place)
         headers = (("Authorization", f"Bearer {rig.ask(place, 'key')}"),)
         with servers.product(place) as web, servers.judges(place), watching.database(place) as ask:
-            common = {"port": web.port, "path": "/api/v1/handoffs/batch", "headers": headers, "batch": BATCH}
-            common |= {"replayed": True, "connections": CONNECTIONS}
-            _watch(ask, Load(seconds=3.0, **common), gated=True)  # type: ignore[arg-type]
+            sent = Load(
+                web.port,
+                "/api/v1/handoffs/batch",
+                headers=headers,
+                connections=CONNECTIONS,
+                batch=BATCH,
+                replayed=True,
+                seconds=options.long_seconds,
+            )
+            _watch(ask, replace(sent, seconds=3.0), gated=True)
             _drain(ask)
-            most = _watch(ask, Load(seconds=options.long_seconds, **common), gated=True)  # type: ignore[arg-type]
+            most = _watch(ask, sent, gated=True)
             _drain(ask)
             rate = min(float(GOAL), 0.9 * most.per_second)
-            load = Load(seconds=options.long_seconds, rate=rate / BATCH, **common)  # type: ignore[arg-type]
-            held = _watch(ask, load, gated=False)
+            if not rate:
+                # A rate of 0 would mean a load without a rate.
+                raise RuntimeError(f"no handoff was judged within {options.long_seconds:g} s: the machine is too busy")
+            held = _watch(ask, replace(sent, rate=rate / BATCH), gated=False)
             _drain(ask)
     first, second = held.halves
     grows = second - first > GROWTH * held.judged

@@ -4,6 +4,7 @@ Each request is timed from the moment at which it was due.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks import load, places, rig, servers
 from benchmarks.load import Load, Outcome
@@ -49,9 +50,9 @@ def _judged(options: Options, place: Place, web: Server) -> Outcome:
 
 def _sent(options: Options, server: Server, path: str, headers: tuple[tuple[str, str], ...], status: int) -> Outcome:
     """Send the load, and accept only `status`: 200 means that the verdict came, 202 that it did not."""
-    common = {"port": server.port, "path": path, "headers": headers, "connections": CONNECTIONS, "rate": RATE}
-    load.send(Load(seconds=2.0, **common))  # type: ignore[arg-type]
-    return load.send(Load(seconds=options.long_seconds, **common)).only(status)  # type: ignore[arg-type]
+    sent = Load(server.port, path, headers=headers, connections=CONNECTIONS, rate=RATE)
+    load.send(replace(sent, seconds=2.0))
+    return load.send(replace(sent, seconds=options.long_seconds)).only(status)
 
 
 def _row(what: str, found: Outcome, floor: Outcome, goal: str, met: bool) -> Row:

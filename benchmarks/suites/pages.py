@@ -193,10 +193,13 @@ def _measure(filled: Filled, port: int, options: Options) -> None:
     # The order is random, so that no page always runs right after the same page.
     random.shuffle(names)
     for name in names:
-        load.send(_gets(port, filled.pages[name], filled.cookie, 3)).only(200)
         most = max(5, options.requests // options.page_rounds)
-        sent = load.send(_gets(port, filled.pages[name], filled.cookie, most))
-        filled.times.setdefault(name, []).extend(sent.only(200).latencies)
+        try:
+            load.send(_gets(port, filled.pages[name], filled.cookie, 3)).only(200)
+            sent = load.send(_gets(port, filled.pages[name], filled.cookie, most)).only(200)
+        except RuntimeError as error:
+            raise RuntimeError(f"{name} ({filled.pages[name][0]}): {error}") from error
+        filled.times.setdefault(name, []).extend(sent.latencies)
 
 
 def _gets(port: int, paths: tuple[str, ...], cookie: str, most: int) -> Load:

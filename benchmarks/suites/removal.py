@@ -35,7 +35,8 @@ def removal(options: Options) -> Iterator[Row]:
         )
         alone = rig.ask(place, "remove_handoffs", seconds=options.long_seconds)
         yield _leaving("handoffs leave, nothing else runs", alone)
-        rig.ask(place, "fill_by_server", rows=rows) if alone["removed"] > rows / 2 else None
+        if alone["removed"] > rows / 2:
+            rig.ask(place, "fill_by_server", rows=rows)
         yield from _beside(place, options)
 
 
@@ -74,4 +75,5 @@ def _beside(place: places.Place, options: Options) -> Iterator[Row]:
 
 
 def _remove(place: places.Place, seconds: float) -> dict[str, Any]:
-    return rig.ask(place, "remove_handoffs", seconds=seconds)  # type: ignore[no-any-return]
+    found: dict[str, Any] = rig.ask(place, "remove_handoffs", seconds=seconds)
+    return found

@@ -85,8 +85,10 @@ def _warm(model: MessagesServer, web: Server, key: str) -> None:
 
 def _lenient(web: Server, key: str) -> Outcome:
     headers = (("Authorization", f"Bearer {key}"), ("Prefer", "wait=10"))
-    common = {"port": web.port, "path": "/api/v1/handoffs", "headers": headers, "connections": CONNECTIONS}
-    return load.send(Load(seconds=LOADED_SECONDS, rate=RATE, **common)).only(200)  # type: ignore[arg-type]
+    sent = Load(
+        web.port, "/api/v1/handoffs", headers=headers, connections=CONNECTIONS, seconds=LOADED_SECONDS, rate=RATE
+    )
+    return load.send(sent).only(200)
 
 
 def _strict(model: MessagesServer, web: Server, key: str) -> Iterator[float]:

@@ -22,7 +22,7 @@ from handoffaudit.diagnostics.agents import declared_roles
 from handoffaudit.diagnostics.group_members import GroupedFindings, group_findings
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
-from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs import db, judge_leases
 from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
@@ -91,7 +91,7 @@ def run() -> int:
     to be judged, attribution pauses.
     """
     parts = iter(lambda: _attribute_part() or _group_part(), 0)
-    return LEASE.run_parts(parts, _LONGEST_RUN, judge.is_anything_waiting)
+    return LEASE.run_parts(parts, _LONGEST_RUN, judge_leases.is_anything_waiting)
 
 
 def rebuild() -> int:

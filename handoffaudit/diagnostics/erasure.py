@@ -26,7 +26,7 @@ from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import Erasure, ErasureState, FindingGroup, Watermark
 from handoffaudit.diagnostics.removal import TARGETS, ErasureTarget
-from handoffaudit.handoffs import judge, legal_holds, notify
+from handoffaudit.handoffs import judge_leases, legal_holds, notify
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.transitions import SYSTEM
@@ -154,7 +154,7 @@ def run(seconds: float) -> bool:
                 log.exception("an erasure failed", tenant=one.tenant.slug, erasure=str(one.pk))
                 failed.append(one.pk)
                 pause = _LONGEST_PAUSE
-            if judge.is_anything_waiting():
+            if judge_leases.is_anything_waiting():
                 pause = pause_after(time.monotonic() - begun, _SHARE, _LONGEST_PAUSE)
                 return True
             if time.monotonic() > end:

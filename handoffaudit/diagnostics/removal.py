@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.models import (
     GroupedHandoff,
     TracedHandoff,
 )
-from handoffaudit.handoffs import db, judge, partitions
+from handoffaudit.handoffs import db, judge_leases, partitions
 from handoffaudit.handoffs.counts import next_midnight
 from handoffaudit.handoffs.models import (
     Approval,
@@ -218,7 +218,7 @@ def _nothing(tenant: Tenant, pks: Sequence[Any], erasure: Erasure) -> None:
 
 def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
     """Index the words of changed documents again, restart judging that is under way, and add an event that says so."""
-    judge.revoke_leases(tenant, pks)
+    judge_leases.revoke_leases(tenant, pks)
     indexed = set(BlockedText.objects.filter(tenant=tenant, handoff__in=pks).values_list("handoff", flat=True))
     text_index.forget(tenant, pks)
     bodies = HandoffBody.objects.filter(handoff__tenant=tenant, pk__in=indexed).values_list("pk", "original")
@@ -311,7 +311,7 @@ TARGETS: Final = (
         handoff="handoff_id",
         batch=100,
         # A worker may have read the document, tool results or facts before they changed.
-        before=judge.revoke_leases,
+        before=judge_leases.revoke_leases,
         after=_seal_verdicts,
     ),
     ErasureTarget("findings", "Findings", Finding, ("field_path",), handoff="handoff_id"),

@@ -25,7 +25,7 @@ from handoffaudit.diagnostics.retention_targets import (
     needs_some,
     remove_next_handoffs,
 )
-from handoffaudit.handoffs import db, judge, legal_holds, partitions
+from handoffaudit.handoffs import db, judge_leases, legal_holds, partitions
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
@@ -93,7 +93,7 @@ def remove_due(seconds: float) -> bool:
             for one in _list_due(tenant):
                 begun = time.monotonic()
                 while _remove_batch(tenant, one):
-                    if judge.is_anything_waiting():
+                    if judge_leases.is_anything_waiting():
                         pause = pause_after(time.monotonic() - begun, _SHARE)
                         return True
                     if time.monotonic() > end:
@@ -156,7 +156,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     # Rows without a UUIDv7 key have no position to continue from. A run needs none, because finished rows no longer
     # match.
     by_key = target.has_timed_key
-    size = min(target.batch or BATCH, BUSY_BATCH) if judge.is_anything_waiting() else target.batch or BATCH
+    size = min(target.batch or BATCH, BUSY_BATCH) if judge_leases.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
     with store.write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import BlockedText, Watermark
-from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs import db, judge_leases
 from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease
@@ -101,7 +101,7 @@ def run() -> int:
 
     The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, indexing pauses.
     """
-    return LEASE.run_parts(_index_parts(), _LONGEST_RUN, judge.is_anything_waiting)
+    return LEASE.run_parts(_index_parts(), _LONGEST_RUN, judge_leases.is_anything_waiting)
 
 
 def _index_parts() -> Iterator[int]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -73,8 +73,20 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
         _lock(_list_attempts(tenant_id, lineages, lineages))
 
 
-def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
-    """Lock these handoffs and every attempt of their lineages that may still change; return the lease token of each.
+class LockedRow(NamedTuple):
+    """What the row of a locked handoff says about leases.
+
+    `claim` is the token of a lease on this handoff alone. `is_untried` is True if no worker has tried the handoff and
+    its row is as ingest stored it; a lease on several handoffs then may hold the handoff.
+    """
+
+    claim: UUID | None
+    version: int
+    is_untried: bool
+
+
+def lock(handoffs: Iterable[Handoff]) -> dict[UUID, LockedRow]:
+    """Lock these handoffs and every attempt of their lineages that may still change; return what the rows say.
 
     One statement locks all rows in a fixed order, so that two workers with attempts of one lineage cannot deadlock.
     """
@@ -101,7 +113,10 @@ _LATER = f"""
     SELECT id FROM "{_TABLE}" WHERE tenant_id = %s AND lineage {{among}} AND lineage <> ''
     AND state <> '{State.SUPERSEDED.value}'
 """  # noqa: S608
-_LOCK = f'SELECT id, claim FROM "{_TABLE}" WHERE id {{among}} ORDER BY id {{lock}}'  # noqa: S608
+# The condition for handoffs that no worker has tried. SQLite uses the partial index of waiting handoffs only if the
+# statement repeats the condition of the index.
+UNTRIED: Final = "state IN ('received', 'validating') AND NOT parked AND claim_expires_at IS NULL AND tries = 0"
+_LOCK = f'SELECT id, claim, version, {UNTRIED} FROM "{_TABLE}" WHERE id {{among}} ORDER BY id {{lock}}'  # noqa: S608
 
 
 def _find_later(tenant_id: int, lineages: Collection[str]) -> set[UUID]:
@@ -110,10 +125,13 @@ def _find_later(tenant_id: int, lineages: Collection[str]) -> set[UUID]:
     return {db.to_uuid(pk) for (pk,) in db.fetch_rows(_LATER.format(among=among), [tenant_id, *values])}
 
 
-def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
+def _lock(wanted: Iterable[UUID]) -> dict[UUID, LockedRow]:
     among, values = db.among(list(wanted))
     rows = db.fetch_rows(_LOCK.format(among=among, lock="FOR UPDATE" if db.is_postgresql() else ""), values)
-    return {db.to_uuid(pk): claim and db.to_uuid(claim) for pk, claim in rows}
+    return {
+        db.to_uuid(pk): LockedRow(claim and db.to_uuid(claim), version, bool(is_untried))
+        for pk, claim, version, is_untried in rows
+    }
 
 
 def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:

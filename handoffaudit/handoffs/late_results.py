@@ -10,10 +10,11 @@ import msgspec
 import orjson
 import structlog
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import attempts, judge, leases, lineage, tool_results, trace_facts
-from handoffaudit.handoffs.models import Handoff, LateResults, State
+from handoffaudit.handoffs.models import Handoff, JudgeLease, LateResults, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.handoffs.repair_cases import issue_of
 from handoffaudit.handoffs.results import JudgedHandoff
@@ -108,7 +109,8 @@ def _judge_trace(lease: Lease) -> int:
     row = lease.row
     of_trace = Handoff.objects.filter(tenant=row.tenant_id, trace_id=row.trace_id)
     # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived.
-    lease.is_done = not of_trace.filter(state=State.VALIDATING).exists()
+    is_judged_now = Q(state=State.VALIDATING) | Q(pk__in=JudgeLease.select_handoffs())
+    lease.is_done = not of_trace.filter(is_judged_now).exists()
     newest = sorted(
         of_trace.filter(state__in=_STANDING).exclude(verdict=None).order_by("-id")[:MOST_HANDOFFS], key=attrgetter("pk")
     )

@@ -228,10 +228,10 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
         # The LLM has not judged the candidate yet. The final verdict follows later, as for any submission.
         transaction.on_commit(notify.notify_workers)
         return attempts.supersede([prepared], actor)
-    transitions.record_start([prepared.as_model()])
     handoff = prepared.as_model()
     verdict = msgspec.structs.replace(attempt.verdict, handoff_id=handoff.handoff_id)
-    judged = JudgedHandoff(handoff, State.VALIDATING, verdict, case.config.policy_for(handoff.handoff_type))
+    policy = case.config.policy_for(handoff.handoff_type)
+    judged = JudgedHandoff(handoff, State.VALIDATING, verdict, policy, began_at=timezone.now())
     deltas = results.store([judged])
     if attempt is result.repaired:
         attempts.store_records([judged])

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from django.db.models import F
 from handoffaudit.handoffs import counts, db, event_log, leases
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
-from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.transitions import EVENT, SYSTEM, start_row
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity, is_counted
 from handoffaudit.validation.layers import MODEL_LAYERS, entry_of
@@ -32,8 +32,6 @@ VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "polic
 
 FINDING = db.Columns.of(Finding, "tenant", "handoff", "code", "severity", "layer", "field_path")
 
-EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
-
 UPDATED = db.Columns.of(
     Handoff,
     *("state", "judged_at", "verdict", "score", "codes", "token_count", "chain_length", "warnings", "would_decide"),
@@ -41,7 +39,7 @@ UPDATED = db.Columns.of(
 )
 
 # A verdict with pending LLM layers sets only these columns of its handoff. The final verdict sets the others.
-PENDING = db.Columns.of(Handoff, "verdict", "token_count", "chain_length")
+PENDING = db.Columns.of(Handoff, "state", "tries", "verdict", "token_count", "chain_length")
 
 LLM_PENDING = "the LLM is asked"
 
@@ -57,7 +55,8 @@ class JudgedHandoff:
     """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any.
 
     `fact` has the facts that the handoff brought into its trace, or is None. `has_late_results` says that the
-    handoff was judged again because tool results of its trace arrived later.
+    handoff was judged again because tool results of its trace arrived later. `began_at` is the time at which a worker
+    began to judge the handoff for the first time, or None if the event of that is stored already.
     """
 
     handoff: Handoff
@@ -67,6 +66,7 @@ class JudgedHandoff:
     repaired: "Sequence[RepairResult]" = ()
     fact: "Fact | None" = None
     has_late_results: bool = False
+    began_at: datetime | None = None
 
     @property
     def is_recheck(self) -> bool:
@@ -116,6 +116,8 @@ def _store_first(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
         deltas.update(counts.count_transition(counts.CountKey.of(handoff), list_codes(verdict), one.from_state, state))
         by = (SYSTEM.kind.value, SYSTEM.name)
         change = (str(one.from_state), state.value, describe_reason(verdict))
+        if one.began_at:
+            events.append(start_row(handoff, one.began_at))
         events.append([handoff.id, handoff.tenant_id, verdict.validated_at, *by, *change])
     if judged:
         _store_verdicts(judged)
@@ -124,20 +126,20 @@ def _store_first(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
 
 
 def store_pending(judged: Sequence[JudgedHandoff]) -> None:
-    """Store the verdicts made before the LLM is asked; state, counts and findings stay the same."""
+    """Store the verdicts made before the LLM is asked. The handoffs are then `validating`; counts and findings stay."""
     if not judged:
         return
     db.insert_rows(VERDICT, [_verdict_row(one) for one in judged])
-    rows = [[uuid.UUID(one.verdict.validation_id), _tokens(one.verdict), _chain_length(one)] for one in judged]
-    _update(PENDING, rows, [one.handoff.pk for one in judged])
     by, state = (SYSTEM.kind.value, SYSTEM.name), State.VALIDATING.value
-    db.insert_rows(
-        EVENT,
-        [
-            [one.handoff.pk, one.handoff.tenant_id, one.verdict.validated_at, *by, state, state, LLM_PENDING]
-            for one in judged
-        ],
-    )
+    rows, events = [], []
+    for one in judged:
+        handoff, verdict = one.handoff, one.verdict
+        rows.append([state, handoff.tries, uuid.UUID(verdict.validation_id), _tokens(verdict), _chain_length(one)])
+        if one.began_at:
+            events.append(start_row(handoff, one.began_at))
+        events.append([handoff.pk, handoff.tenant_id, verdict.validated_at, *by, state, state, LLM_PENDING])
+    _update(PENDING, rows, [one.handoff.pk for one in judged])
+    db.insert_rows(EVENT, events)
 
 
 def _replace(judged: JudgedHandoff) -> counts.Deltas:

@@ -25,7 +25,7 @@ from handoffaudit.handoffs.compiled_queries import (
 )
 from handoffaudit.handoffs.counts import widen_to_days
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, JudgeLease, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
 from handoffaudit.validation.times import hour_of
 
@@ -324,24 +324,31 @@ def measure_worker_queue() -> WorkerQueue:
     """
     # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
+    now = timezone.now()
+    is_named = Q(pk__in=JudgeLease.select_handoffs("expires_at >= %s", [now]))
+    is_left = Q(pk__in=JudgeLease.select_handoffs("expires_at < %s", [now]))
     # PostgreSQL reads the index in its order only if the order names each of its columns.
     new = rows.filter(claim_expires_at=None, tries=0).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
-    waiting = new.aggregate(number=Count("pk"), oldest=Min("received_at"))
-    now = timezone.now()
+    untried = _count_leases(new, is_named, is_left)
     is_leased, is_over = Q(claim__isnull=False, claim_expires_at__gte=now), Q(claim_expires_at__lt=now)
     taken = rows.filter(claim_expires_at__isnull=False).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
-    held = taken.aggregate(
+    tried = _count_leases(taken, is_leased, is_over)
+    leased = untried["leased"] + tried["leased"]
+    oldest = [at for at in (untried["oldest"], tried["oldest"]) if at]
+    return WorkerQueue(
+        waiting=min(untried["number"] + tried["number"] - leased, COUNTED_LIVE),
+        leased=min(leased, COUNTED_LIVE),
+        expired=min(untried["expired"] + tried["expired"], COUNTED_LIVE),
+        oldest_at=min(oldest, default=None),
+    )
+
+
+def _count_leases(rows: "QuerySet[Handoff]", is_leased: Q, is_expired: Q) -> dict[str, Any]:
+    return rows.aggregate(
         number=Count("pk"),
         leased=Count("pk", filter=is_leased),
-        expired=Count("pk", filter=is_over),
+        expired=Count("pk", filter=is_expired),
         oldest=Min("received_at"),
-    )
-    oldest = [at for at in (waiting["oldest"], held["oldest"]) if at]
-    return WorkerQueue(
-        waiting=min(waiting["number"] + held["number"] - held["leased"], COUNTED_LIVE),
-        leased=held["leased"],
-        expired=held["expired"],
-        oldest_at=min(oldest, default=None),
     )
 
 

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils.module_loading import import_string
 
-from handoffaudit.handoffs import alerts, dry_runs, judge, late_results, notify
+from handoffaudit.handoffs import alerts, dry_runs, judge, judge_leases, late_results, notify
 from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
@@ -76,8 +76,8 @@ def judge_one(pk: str) -> bool:
     """
     try:
         with write_turn():
-            judge.give_back_lost()
-            lease = judge.take_one(UUID(pk))
+            judge_leases.give_back_lost()
+            lease = judge_leases.take_one(UUID(pk))
             return lease is not None and judge.judge(lease) > 0
     except (DatabaseError, InterfaceError) as error:
         log.warning("a worker judges a handoff, because the web process could not", handoff=pk, error=str(error))
@@ -155,9 +155,9 @@ def look() -> None:
     Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. Leases
     that were lost with the database are given back first.
     """
-    judge.give_back_lost()
+    judge_leases.give_back_lost()
     is_idle = notify.consumes(notify.TASK) and not drains.taken
-    if is_idle and (judge.is_anything_waiting() or late_results.is_anything_waiting()):
+    if is_idle and (judge_leases.is_anything_waiting() or late_results.is_anything_waiting()):
         notify.start_threads(notify.TASK)
     if notify.consumes(notify.CHECKS) and (free := checkers.free):
         notify.start_threads(notify.CHECKS, jobs.count_waiting(free), at_once=settings.MODEL_CONCURRENCY)

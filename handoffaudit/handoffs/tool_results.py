@@ -13,7 +13,7 @@ from zlib import crc32
 import orjson
 from django.conf import settings
 from django.db import connection
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.models import Handoff, LateResults, State, ToolResult
+from handoffaudit.handoffs.models import Handoff, JudgeLease, LateResults, State, ToolResult
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.json_text import could_be_deeper, deeper_than
 from handoffaudit.validation.text import pluralize, storable, trace_name
@@ -39,7 +39,8 @@ _MOST_ERRORS: Final = 5
 _PAUSE: Final = timedelta(seconds=2)
 # The sender may round the time of a handoff, and the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
-# Handoffs that may have a verdict without the late results. A handoff in the state `received` has none.
+# Handoffs that may have a verdict without the late results. A handoff in the state `received` has none, and gets such a
+# verdict only if a worker is judging it.
 _MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
 
 
@@ -279,10 +280,8 @@ def _trim(of_trace: "QuerySet[ToolResult]") -> None:
 
 def _queue_judging(tenant_id: int, trace_id: str, earliest: datetime, now: datetime) -> None:
     """Queue the trace if it has handoffs that the evidence reached too late."""
-    late = Handoff.objects.filter(
-        tenant=tenant_id, trace_id=trace_id, id__gte=first_id_at(earliest - _LATE_CLOCK), state__in=_MAY_BE_JUDGED
-    )
-    if late.exists():
+    rows = Handoff.objects.filter(tenant=tenant_id, trace_id=trace_id, id__gte=first_id_at(earliest - _LATE_CLOCK))
+    if rows.filter(Q(state__in=_MAY_BE_JUDGED) | Q(pk__in=JudgeLease.select_handoffs())).exists():
         LateResults.objects.bulk_create(
             [LateResults(tenant_id=tenant_id, trace_id=trace_id, since=now, claim_expires_at=now + _PAUSE)],
             update_conflicts=True,

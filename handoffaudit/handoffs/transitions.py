@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.utils import timezone
 
@@ -70,13 +71,19 @@ def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, *
     counts.apply(change_state_uncounted(handoff, to_state, actor, reason, **columns))
 
 
-STARTED = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+_START = (SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, "")
 
 
-def record_start(handoffs: Iterable[Handoff]) -> None:
-    """Record the event of handoffs that a worker begins to judge for the first time."""
-    event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
-    db.insert_rows(STARTED, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
+def start_row(handoff: Handoff, at: datetime) -> list[object]:
+    """Return the event of a handoff that a worker began to judge for the first time, as a row of `EVENT`."""
+    return [handoff.pk, handoff.tenant_id, at, *_START]
+
+
+def record_start(handoffs: Iterable[Handoff], at: datetime) -> None:
+    """Record that a worker began to judge these handoffs for the first time."""
+    db.insert_rows(EVENT, [start_row(handoff, at) for handoff in handoffs])
 
 
 def park(handoff: Handoff, why: str) -> int:

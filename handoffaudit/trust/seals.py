@@ -23,7 +23,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import judge, partitions
+from handoffaudit.handoffs import judge_leases, partitions
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import Event, State, Verdict
@@ -172,7 +172,7 @@ def seal_due() -> None:
     begun, pause = time.monotonic(), timedelta()
     try:
         key = signatures.load_key(settings.DATA_FOLDER)
-        busy = judge.is_anything_waiting()
+        busy = judge_leases.is_anything_waiting()
         end = begun + (min(_LONGEST_PASS, _SHARE * settings.SWEEP_SECONDS) if busy else _LONGEST_PASS)
         while seal_batch(key) and time.monotonic() < end:
             pass

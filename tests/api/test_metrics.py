@@ -21,11 +21,11 @@ from handoffaudit.api import health
 from handoffaudit.diagnostics import status
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_run import MARK
-from handoffaudit.handoffs import counts, judge, stats
+from handoffaudit.handoffs import counts, judge, judge_leases, stats
 from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.models import Delivery, Handoff, MetricTotal
 from tests.api.support import client
-from tests.handoffs.support import held, payload, submit
+from tests.handoffs.support import held, let_leases_expire, payload, submit
 from tests.running.conftest import prepared, run
 
 pytestmark = pytest.mark.django_db
@@ -144,12 +144,12 @@ def test_the_queue_its_age_and_its_leases_are_measured(tenant: Tenant) -> None:
     for _ in range(4):
         submit(tenant, payload())
     Handoff.objects.update(received_at=timezone.now() - timedelta(seconds=90))
-    assert judge.take_fresh(2)
+    assert judge_leases.take_fresh(2)
     found = read()
     assert found["queue_handoffs",] == 2
     assert (found["leases", "held"], found["leases", "expired"]) == (2, 0)
     assert 90 <= found["queue_oldest_seconds",] < 120
-    Handoff.objects.exclude(claim=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     found = read()
     assert found["queue_handoffs",] == 4
     assert (found["leases", "held"], found["leases", "expired"]) == (0, 2)

@@ -11,7 +11,7 @@ import pytest
 from django.db import InterfaceError, OperationalError, connections
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, long_poll, queries, tasks
+from handoffaudit.handoffs import judge, judge_leases, long_poll, queries, tasks
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import decisions
@@ -141,7 +141,7 @@ def test_a_worker_judges_what_the_web_process_could_not(api: httpx.Client, monke
     def fail(_: object) -> None:
         raise OperationalError("the database is locked")
 
-    monkeypatch.setattr(judge, "take_one", fail)
+    monkeypatch.setattr(judge_leases, "take_one", fail)
     assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
     assert judge.drain() == 1
 
@@ -150,7 +150,7 @@ def test_a_broken_connection_leaves_the_handoff_to_a_worker(monkeypatch: pytest.
     def fail(_: object) -> None:
         raise InterfaceError("the connection is closed")
 
-    monkeypatch.setattr(judge, "take_one", fail)
+    monkeypatch.setattr(judge_leases, "take_one", fail)
     assert tasks.judge_one(str(uuid4())) is False
 
 

@@ -24,7 +24,7 @@ from handoffaudit.diagnostics.models import (
     TracedHandoff,
     Watermark,
 )
-from handoffaudit.handoffs import judge, legal_holds, queries, repairs
+from handoffaudit.handoffs import judge, judge_leases, legal_holds, queries, repairs
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.models import (
     CheckKind,
@@ -242,7 +242,7 @@ def test_an_erasure_goes_on_where_it_was_left(tenant: Tenant, monkeypatch) -> No
 def test_while_handoffs_wait_there_is_a_pause(tenant: Tenant) -> None:
     erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
     submit(tenant, payload())
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
     assert erasure.run(60) is True
     assert not erasure.anything_due()
 
@@ -299,13 +299,13 @@ def test_a_verdict_made_from_a_value_that_is_erased_meanwhile_is_made_again(
         return finish(judged, lease)
 
     monkeypatch.setattr(judge, "finish", finish_after_erasure)
-    lease = judge.take_fresh(10)
+    lease = judge_leases.take_fresh(10)
     assert lease
     assert judge.judge(lease) == 0
     assert not Verdict.objects.exists()
     assert judge.drain() == 1
     assert EMAIL not in Verdict.objects.get().content
-    assert Event.objects.filter(handoff=receipt.id, from_state="received").count() == 1
+    assert Event.objects.filter(handoff=receipt.id, from_state="received", to_state="validating").count() == 1
 
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite plans statements in another way")
@@ -314,7 +314,7 @@ def test_leases_are_taken_back_without_a_look_at_other_handoffs(tenant: Tenant) 
     LateResults.objects.create(tenant=tenant, trace_id=handoff.trace_id, since=timezone.now(), claim=uuid.uuid4())
     for pks in ([handoff.pk], None):
         with CaptureQueriesContext(connection) as queried, transaction.atomic():
-            judge.revoke_leases(tenant, pks)
+            judge_leases.revoke_leases(tenant, pks)
         (sql,) = [one["sql"] for one in queried if one["sql"].endswith("FOR UPDATE")]
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")

@@ -14,7 +14,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import retention_targets, tasks, text_index
 from handoffaudit.diagnostics.models import BlockedText, Watermark
 from handoffaudit.diagnostics.retention_targets import DueRows, Terms
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge, judge_leases
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
@@ -195,7 +195,7 @@ def test_a_run_indexes_one_part_while_handoffs_wait(tenant: Tenant, monkeypatch:
     monkeypatch.setattr(text_index, "MOST_DOCUMENTS", 2)
     for number in range(4):
         submit(tenant, f"heron number{number}")
-    monkeypatch.setattr(judge, "is_anything_waiting", lambda: True)
+    monkeypatch.setattr(judge_leases, "is_anything_waiting", lambda: True)
     assert text_index.run() == 2
     # All processes pause, so that judging has the time.
     assert not text_index.anything_due()

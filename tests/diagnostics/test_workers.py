@@ -91,7 +91,7 @@ def test_it_is_said_only_where_handoffs_wait_for_it(tenant: Tenant) -> None:
     Watermark.objects.create(name="worker", at=datetime(2026, 1, 2, 3, 4, 30, tzinfo=UTC))
     assert status.missing_worker_message(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
     # As what waits for the model.
-    Handoff.objects.update(claim_expires_at=None)
+    Handoff.objects.update(state=State.VALIDATING, tries=1)
     assert status.missing_worker_message(tenant, long_ago) == ""
     seen("worker", timedelta(0))
     Handoff.objects.update(state=State.RECEIVED, tries=0)

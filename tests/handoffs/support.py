@@ -12,11 +12,11 @@ from django.db import connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, queries, recount
+from handoffaudit.handoffs import judge, judge_leases, queries, recount
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.handoffs.llm import jobs, run
-from handoffaudit.handoffs.models import Handoff, ModelCheck
+from handoffaudit.handoffs.models import Handoff, JudgeLease, ModelCheck
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import TypePolicy
@@ -111,9 +111,16 @@ def switch_off(tenant: Tenant, layer: str) -> None:
     strictness.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
 
 
-def take(limit: int) -> judge.Lease | None:
+def take(limit: int) -> judge_leases.Lease | None:
     """Take the lease on the handoffs that a worker would judge next."""
-    return judge.take_fresh(limit) or judge.take_left_behind()
+    return judge_leases.take_fresh(limit) or judge_leases.take_left_behind()
+
+
+def let_leases_expire() -> None:
+    """Let the leases on all handoffs expire."""
+    past = timezone.now() - timedelta(seconds=1)
+    JudgeLease.objects.update(expires_at=past)
+    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=past)
 
 
 def doubts(quote: str = "within a week") -> Scripted:

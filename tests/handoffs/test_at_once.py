@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge, judge_leases
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
+from handoffaudit.handoffs.models import Event, Handoff, JudgeLease, State, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.base import NotReviewable, Stale
 from handoffaudit.handoffs.review.decisions import Decision
@@ -21,6 +21,7 @@ from tests.handoffs.support import (
     circular,
     held,
     judged,
+    let_leases_expire,
     payload,
     submit,
     take,
@@ -101,6 +102,47 @@ def test_two_workers_never_lease_the_same(tenant: Tenant) -> None:
     taken = at_once(*[lambda: [take(20) for _ in range(2)]] * 3)
     ids = [handoff.pk for leased in taken for lease in leased if lease for handoff in lease.handoffs]
     assert len(ids) == len(set(ids)) == 60
+
+
+def test_a_worker_and_the_web_process_never_lease_the_same(tenant: Tenant) -> None:
+    batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(20)])
+    pks = list(Handoff.objects.order_by("pk").values_list("pk", flat=True))
+    for pk in pks[:8]:
+        several, one = at_once(lambda: judge_leases.take_fresh(2), lambda pk=pk: judge_leases.take_one(pk))
+        leased = [handoff.pk for lease in (several, one) if lease for handoff in lease.handoffs]
+        assert len(leased) == len(set(leased))
+        JudgeLease.objects.all().delete()
+
+
+def test_two_workers_dissolve_an_expired_lease_once(tenant: Tenant) -> None:
+    batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(20)])
+    for part in range(1, 4):
+        take(5)
+        let_leases_expire()
+        taken = at_once(judge_leases.take_left_behind, judge_leases.take_left_behind)
+        # A worker finds nothing while the other worker has locked all five.
+        found = [handoff.pk for lease in taken if lease for handoff in lease.handoffs]
+        assert 1 <= len(found) == len(set(found))
+        assert not JudgeLease.objects.exists()
+        tried = Handoff.objects.filter(parked=False).exclude(tries=0)
+        assert sorted(tried.values_list("tries", flat=True)) == [1] * (5 - len(found)) + [2] * len(found)
+        assert Event.objects.filter(to_state=State.VALIDATING).count() == 5 * part
+        tried.update(parked=True)
+
+
+def test_a_lease_is_dissolved_or_its_verdicts_are_stored(tenant: Tenant) -> None:
+    """The worker comes back when its lease has expired and another worker takes over."""
+    for part in range(4):
+        batch(tenant, [orjson.dumps(payload(handoff_id=f"{part}-{number}")) for number in range(5)])
+        lease = take(5)
+        assert lease is not None
+        let_leases_expire()
+        outcomes = at_once(lambda lease=lease: judge.judge(lease), judge.drain)
+        # A worker finds nothing while the other worker has locked all five.
+        assert sum(outcomes) + judge.drain() == 5
+    assert Verdict.objects.count() == Event.objects.filter(from_state=State.VALIDATING).count() == 20
+    assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 20
+    assert not JudgeLease.objects.exists()
 
 
 def test_workers_at_once_judge_each_exactly_once(tenant: Tenant, settings) -> None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 from django.db import transaction
-from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts, judge, recount
@@ -41,6 +40,7 @@ from tests.handoffs.support import (
     doubts,
     held,
     judged,
+    let_leases_expire,
     payload,
     set_policy,
     submit,
@@ -114,7 +114,7 @@ class World:
         with self.monkeypatch.context() as patch:
             patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
             judge.drain()
-        Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
+        let_leases_expire()
 
     def park(self) -> None:
         judge.park_exhausted()
@@ -179,7 +179,7 @@ def test_with_a_model_that_comes_and_goes_they_are_too(
         assert_counts_are_right()
     for step in (world.outage, world.batch, world.batch, world.judge, run.drain, world.recover):
         step()
-    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
+    let_leases_expire()
     for _ in range(5):
         while Handoff.objects.filter(parked=True).exists():
             world.park()

@@ -1,6 +1,7 @@
 """Tests of leased rows through the pipeline and back into the database."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,9 +12,9 @@ from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, judge, queries, stats, tasks
+from handoffaudit.handoffs import attempts, counts, judge, judge_leases, queries, stats, tasks, verdicts
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, JudgeLease, State, Verdict
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import Mode, TypePolicy
@@ -24,6 +25,7 @@ from tests.handoffs.support import (
     circular,
     held,
     judged,
+    let_leases_expire,
     payload,
     submit,
     take,
@@ -81,10 +83,10 @@ def test_one_that_breaks_the_pipeline_takes_no_other_along(tenant: Tenant, monke
         name: State.VALIDATING if name == "h3" else State.ACCEPTED for name in names
     }
     for _ in range(2):
-        Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+        let_leases_expire()
         tasks.sweep()
         assert judge.drain() == 0
-    Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     tasks.sweep()
     parked = Handoff.objects.get(handoff_id="h3")
     assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 4)
@@ -96,7 +98,7 @@ def test_a_poisoned_one_is_judged_once_the_bug_is_gone(tenant: Tenant, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
         assert judge.drain() == 0
-    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     assert judge.drain() == 1
     assert Handoff.objects.get().state == State.ACCEPTED
 
@@ -105,7 +107,7 @@ def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> N
     batch(tenant, payload(), circular())
     lost = take(5)
     assert lost is not None
-    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     assert judge.drain() == 2
     assert judge.judge(lost) == 0
     assert Verdict.objects.count() == 2
@@ -124,12 +126,44 @@ def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> 
     assert Verdict.objects.get().handoff_id == Handoff.objects.get(pk=second).pk
 
 
+def test_if_a_part_of_a_lease_fails_the_rest_is_tried_alone(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(verdicts, "CHUNK_BYTES", 1)
+    batch(tenant, payload(), circular(), payload())
+    seen: list[int] = []
+
+    def fail_second(handoffs: Any, load: Callable[..., Any] = attempts.lock) -> Any:
+        seen.append(len(handoffs))
+        if len(seen) == 2:
+            raise OperationalError("gone")
+        return load(handoffs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attempts, "lock", fail_second)
+        with pytest.raises(OperationalError):
+            judge.drain()
+    assert [Verdict.objects.count(), judge.drain()] == [1, 0]
+    tasks.look()
+    assert sorted(Handoff.objects.filter(verdict=None).values_list("state", "tries")) == [(State.VALIDATING, 1)] * 2
+    assert judge.drain() == 2
+    assert seen == [1, 1]
+    assert Counter(Event.objects.values_list("to_state", flat=True))["validating"] == 3
+    assert not JudgeLease.objects.exists()
+
+
+def test_a_lease_ends_with_its_verdicts_and_dates_their_first_events(tenant: Tenant) -> None:
+    before = timezone.now()
+    handoff = judged(tenant, payload())
+    assert not JudgeLease.objects.exists()
+    received, began, ended = queries.events(handoff)
+    assert max(received.at, before) <= began.at <= ended.at
+
+
 def test_leases_are_longer_while_the_queue_is_long(tenant: Tenant, settings, monkeypatch) -> None:
     settings.LEASE_SIZE = 2
     batch(tenant, *(payload() for _ in range(11)))
     sizes: list[int] = []
 
-    def work(lease: judge.Lease, work_on: Callable[[judge.Lease], int] = judge.judge) -> int:
+    def work(lease: judge_leases.Lease, work_on: Callable[[judge_leases.Lease], int] = judge.judge) -> int:
         sizes.append(len(lease.handoffs))
         return work_on(lease)
 
@@ -148,7 +182,7 @@ def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) ->
             judge.drain()
     assert not Verdict.objects.exists()
     assert not Finding.objects.exists()
-    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     assert judge.drain() == 2
     assert_counts_are_right()
 
@@ -166,7 +200,7 @@ def test_leases_that_were_lost_with_the_database_are_given_back_when_it_answers(
             judge.drain()
     tasks.look()
     assert judge.drain() == 1
-    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     assert judge.drain() == 1
     assert_counts_are_right()
 
@@ -232,7 +266,9 @@ def test_the_declared_count_may_be_that_of_the_bytes_as_sent(tenant: Tenant) -> 
     assert "tokens.count_drift" in judged(tenant, orjson.dumps(document)).codes
 
 
-@pytest.mark.parametrize("ask", [judge.is_anything_waiting, judge.is_any_left_behind, judge.park_exhausted])
+@pytest.mark.parametrize(
+    "ask", [judge_leases.is_anything_waiting, judge_leases.is_any_left_behind, judge.park_exhausted]
+)
 def test_what_a_worker_asks_every_second_reads_the_waiting_handoffs_alone(
     ask: Callable[[], object],
 ) -> None:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, late_results, queries, tool_results
+from handoffaudit.handoffs import judge, judge_leases, late_results, queries, tool_results
 from handoffaudit.handoffs.models import Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
@@ -217,3 +217,20 @@ def test_of_two_results_of_one_call_at_once_the_better_one_is_stored(tenant: Ten
     collector.join(60)
     assert answers == ["stored", "replaced"]
     assert ToolResult.objects.values_list("grade", "content").get() == ("outside", '{"total":2}')
+
+
+def test_results_that_arrive_while_a_handoff_is_judged_for_the_first_time_are_late_too(tenant: Tenant) -> None:
+    submit(tenant, payload(data={"text": "The order costs 54.20."}), trace_id="t-1", context=QUESTION)
+    captured(tenant, total=1.5, hours=-1)
+    # Nobody has begun to judge the handoff, so the worker will read the results.
+    assert not LateResults.objects.exists()
+    lease = judge_leases.take_fresh(1)
+    assert lease is not None
+    captured(tenant, total=2.5, hours=-1)
+    assert LateResults.objects.exists()
+    # The worker may have read the evidence before, so the trace waits for its verdict.
+    assert judge_again() == 0
+    assert LateResults.objects.get().claim_expires_at is not None
+    assert judge.judge(lease) == 1
+    judge_again()
+    assert not LateResults.objects.exists()

@@ -7,13 +7,14 @@ from uuid import UUID
 import orjson
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs import db, judge, judge_leases
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Event, Handoff, State
-from tests.handoffs.support import SENDER, judged, payload, submit, take
+from handoffaudit.handoffs.models import Event, Handoff, JudgeLease, State
+from tests.handoffs.support import SENDER, judged, let_leases_expire, payload, submit, take
 
 pytestmark = pytest.mark.django_db
 
@@ -24,12 +25,8 @@ def five(tenant: Tenant) -> list[str]:
     return [receipt.id for receipt in receipts]
 
 
-def ids(lease: judge.Lease | None) -> list[str]:
+def ids(lease: judge_leases.Lease | None) -> list[str]:
     return [str(handoff.pk) for handoff in lease.handoffs] if lease else []
-
-
-def let_leases_expire() -> None:
-    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_a_lease_takes_the_oldest_first_and_no_more_than_asked_for(five: list[str]) -> None:
@@ -42,9 +39,16 @@ def test_what_is_leased_is_being_validated_and_says_so_once(five: list[str]) -> 
     lease = take(5)
     assert lease is not None
     assert {handoff.state for handoff in lease.handoffs} == {State.VALIDATING}
-    assert set(Handoff.objects.values_list("state", "tries", "claim")) == {(State.VALIDATING, 1, lease.token)}
+    row = JudgeLease.objects.get()
+    assert (row.token, [str(pk) for pk in row.handoffs]) == (lease.token, five)
     let_leases_expire()
-    take(5)
+    alone = take(5)
+    assert alone is not None
+    assert set(Handoff.objects.values_list("pk", "state", "tries", "claim")) == {
+        (UUID(pk), State.VALIDATING, 2, alone.token) if pk == five[0] else (UUID(pk), State.VALIDATING, 1, None)
+        for pk in five
+    }
+    assert not JudgeLease.objects.exists()
     assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 5
 
 
@@ -52,7 +56,7 @@ def test_a_lease_lasts_as_long_as_the_setting_says(five: list[str], settings) ->
     settings.LEASE_SECONDS = 500
     before = timezone.now()
     take(1)
-    expires = Handoff.objects.get(pk=five[0]).claim_expires_at
+    expires = JudgeLease.objects.get().expires_at
     assert timedelta(seconds=500) <= expires - before < timedelta(seconds=560)
 
 
@@ -76,14 +80,86 @@ def test_a_lease_that_another_took_over_holds_nothing(five: list[str]) -> None:
     assert {str(pk) for pk in first.lock_held()} == set(five[:2])
     take(3)
     let_leases_expire()
-    assert ids(take(1)) == [five[0]]
-    assert {str(pk) for pk in first.lock_held()} == {five[1]}
+    # An expired lease is valid until a worker takes it over.
+    assert {str(pk) for pk in first.lock_held()} == set(five[:2])
+    alone = take(1)
+    assert ids(alone) == [five[0]]
+    assert first.lock_held() == set()
+    Handoff.objects.exclude(pk=five[0]).delete()
+    let_leases_expire()
+    again = take(1)
+    assert alone is not None
+    assert again is not None
+    assert (ids(again), alone.lock_held(), len(again.lock_held())) == ([five[0]], set(), 1)
+
+
+def test_a_lease_of_parts_is_held_until_its_last_part_ends(five: list[str]) -> None:
+    lease = take(4)
+    assert lease is not None
+    assert lease.part(lease.handoffs[:2], is_last=False).hold([]) == []
+    assert ids(take(5)) == [five[4]]
+    assert lease.part(lease.handoffs[2:], is_last=True).hold([]) == []
+    assert ids(take(5)) == five[:4]
+
+
+def test_a_renewed_lease_is_not_taken_over(five: list[str]) -> None:
+    lease = take(5)
+    assert lease is not None
+    let_leases_expire()
+    lease.renew()
+    assert take(5) is None
+    let_leases_expire()
+    alone = take(5)
+    assert alone is not None
+    let_leases_expire()
+    alone.renew()
+    assert ids(take(5)) == [five[1]]
+    assert alone.lock_held() == {UUID(five[0])}
+
+
+def test_a_lease_on_one_handoff_waits_for_earlier_ones_of_the_trace(tenant: Tenant) -> None:
+    first, second = (UUID(submit(tenant, payload(), trace_id="t").id) for _ in range(2))
+    assert judge_leases.take_one(second) is None
+    lease = judge_leases.take_one(first)
+    assert lease is not None
+    # The first handoff is being judged, and has no verdict yet.
+    assert (judge_leases.take_one(first), judge_leases.take_one(second)) == (None, None)
+
+
+def test_a_revoked_lease_holds_nothing_and_its_handoffs_are_taken_again(tenant: Tenant, five: list[str]) -> None:
+    first, second = take(2), take(3)
+    assert first is not None
+    assert second is not None
+    judge_leases.revoke_leases(tenant, [UUID(five[1])])
+    assert first.lock_held() == set()
+    assert {str(pk) for pk in second.lock_held()} == set(five[2:])
+    again = take(5)
+    # Nobody failed, so these handoffs are judged together again.
+    assert (ids(again), Event.objects.filter(to_state=State.VALIDATING).exists()) == (five[:2], False)
+    judge_leases.revoke_leases(tenant)
+    assert second.lock_held() == set()
+    assert ids(take(5)) == five
+
+
+def test_leases_of_another_tenant_are_not_revoked(other_tenant: Tenant, five: list[str]) -> None:
+    lease = take(5)
+    assert lease is not None
+    judge_leases.revoke_leases(other_tenant)
+    assert {str(pk) for pk in lease.lock_held()} == set(five)
+
+
+def test_a_handoff_that_changed_after_it_was_leased_is_not_held(five: list[str]) -> None:
+    """An erasure may not see a lease that is taken while the erasure runs, but it changes the version."""
+    lease = take(2)
+    assert lease is not None
+    Handoff.objects.filter(pk=five[0]).update(version=F("version") + 1)
+    assert lease.lock_held() == {UUID(five[1])}
 
 
 def test_what_was_judged_is_never_leased(tenant: Tenant) -> None:
     judged(tenant, payload())
     assert take(5) is None
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
 
 
 def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings) -> None:
@@ -103,7 +179,7 @@ def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None
     mine = take(1)
     assert mine is not None
     let_leases_expire()
-    Handoff.objects.exclude(pk=five[0]).update(tries=9)
+    take(4)
     theirs = take(1)
     assert theirs is not None
     assert ids(theirs) == ids(mine)
@@ -125,7 +201,7 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
     event = Event.objects.order_by("id").last()
     assert (event.actor_kind, event.reason) == ("system", "parked: 2 tries to judge it failed")
     assert judge.park_exhausted() == 0
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
 
 
 def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
@@ -135,7 +211,7 @@ def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
     let_leases_expire()
     assert judge.park_exhausted() == 0
     judged_alone = []
-    while lease := judge.take_left_behind():
+    while lease := judge_leases.take_left_behind():
         [handoff] = lease.handoffs
         judged_alone.append(str(handoff.pk))
         if handoff.pk != UUID(five[2]):
@@ -148,7 +224,7 @@ def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
 
 def test_failures_of_its_own_count_from_the_first(five: list[str], settings) -> None:
     settings.LEASE_TRIES = 2
-    for taken in (lambda: take(5), judge.take_left_behind):
+    for taken in (lambda: take(5), judge_leases.take_left_behind):
         lease = taken()
         assert lease is not None
         lease.release(lease.handoffs[0])
@@ -164,13 +240,13 @@ def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> 
 
 
 def test_something_waits_when_it_is_fresh_or_its_lease_expired(tenant: Tenant) -> None:
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
     store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
     take(1)
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
     let_leases_expire()
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
 
 
 def steps_to_lease_one(tenant: Tenant) -> int:
@@ -185,7 +261,7 @@ def steps_to_lease_one(tenant: Tenant) -> int:
 
     connection.connection.set_progress_handler(count, 100)
     try:
-        assert judge.take_one(pk)
+        assert judge_leases.take_one(pk)
     finally:
         connection.connection.set_progress_handler(None, 0)
     return steps
@@ -212,6 +288,14 @@ def test_a_lease_reads_only_waiting_handoffs(tenant: Tenant, monkeypatch) -> Non
         return []
 
     monkeypatch.setattr(db, "fetch_rows", explain)
-    assert judge.take_fresh(20) is None
+    assert judge_leases.take_fresh(20) is None
     assert "handoff_waiting" in plans[0]
     assert "Sort" not in plans[0]
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="only PostgreSQL has several writers at a time")
+def test_a_worker_that_stops_while_it_takes_a_lease_does_not_keep_others_waiting(five: list[str]) -> None:
+    assert take(1)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_in_transaction_session_timeout")
+        assert cursor.fetchone() == ("30s",)

@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, long_poll, notify
+from handoffaudit.handoffs import judge, judge_leases, long_poll, notify
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.redis_client import ServerBreaker
@@ -116,7 +116,7 @@ def test_without_a_broker_a_submission_is_neither_delayed_nor_lost(tenant: Tenan
     assert time.monotonic() - started < 60
     gives_up.set()
     assert Handoff.objects.count() == 20
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
     assert judge.drain() == 20
 
 

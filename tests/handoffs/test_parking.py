@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import ActorKind, Handoff, State
 from handoffaudit.handoffs.transitions import Actor
-from tests.handoffs.support import assert_counts_are_right, judged, payload, submit, take
+from tests.handoffs.support import assert_counts_are_right, judged, let_leases_expire, payload, submit, take
 
 pytestmark = pytest.mark.django_db
 ADA = Actor(ActorKind.PERSON, "ada")
@@ -18,6 +18,8 @@ ADA = Actor(ActorKind.PERSON, "ada")
 @pytest.fixture
 def parked(tenant: Tenant) -> Handoff:
     receipt = submit(tenant, payload(handoff_id="h"))
+    take(1)
+    let_leases_expire()
     take(1)
     Handoff.objects.update(tries=4, claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert judge.park_exhausted() == 1

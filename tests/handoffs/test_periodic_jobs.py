@@ -11,10 +11,10 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, late_results, notify, tasks
+from handoffaudit.handoffs import judge, judge_leases, late_results, notify, tasks
 from handoffaudit.handoffs.llm import client, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck, State
-from tests.handoffs.support import judged, payload, submit, take
+from tests.handoffs.support import judged, let_leases_expire, payload, submit, take
 from tests.messages_api.server import MessagesServer
 
 
@@ -24,7 +24,7 @@ def started(monkeypatch) -> list[str]:
     tasks_started: list[str] = []
     monkeypatch.setattr(notify, "_queues", ["structural"])
     monkeypatch.setattr(notify, "start_threads", tasks_started.append)
-    monkeypatch.setattr(judge, "_lost", {})
+    monkeypatch.setattr(judge_leases, "_lost", {})
     return tasks_started
 
 
@@ -46,7 +46,7 @@ def test_an_idle_worker_judges_what_was_left_behind_and_nothing_else(tenant: Ten
     take(1)
     tasks.look()
     assert started == [notify.TASK]
-    Handoff.objects.filter(state=State.VALIDATING).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    let_leases_expire()
     tasks.look()
     assert started == [notify.TASK] * 2
 
@@ -88,6 +88,8 @@ def test_verdicts_come_without_any_message(tenant: Tenant, monkeypatch) -> None:
 @pytest.mark.django_db
 def test_what_is_parked_wakes_nobody(tenant: Tenant, started: list[str]) -> None:
     submit(tenant, payload())
+    take(1)
+    let_leases_expire()
     take(1)
     Handoff.objects.update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
     tasks.sweep()

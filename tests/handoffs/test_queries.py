@@ -22,6 +22,7 @@ from tests.handoffs.support import (
     circular,
     held,
     judged,
+    let_leases_expire,
     payload,
     submit,
     switch_off,
@@ -193,6 +194,9 @@ def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
     handoff = queries.get(tenant, submit(tenant, payload()).id)
     assert queries.current_verdict(handoff) is None
     assert queries.verdicts(handoff) == []
+    take(1)
+    assert [event.to_state for event in queries.events(handoff)] == ["received"]
+    let_leases_expire()
     take(1)
     assert [event.to_state for event in queries.events(handoff)] == ["received", "validating"]
     record = verdicts.record_of(handoff, queries.body(handoff))

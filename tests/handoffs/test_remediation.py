@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import attempts, judge, queries
+from handoffaudit.handoffs import attempts, judge, judge_leases, queries
 from handoffaudit.handoffs.models import Remediation
 from handoffaudit.validation.config import Mode, Strictness
 from tests.handoffs.support import circular, judged, payload, set_policy, submit
@@ -86,7 +86,7 @@ def test_attempts_judged_at_once_by_two_workers_both_count(tenant: Tenant, monke
     judged(tenant, circular(handoff_id="h-0"))
     for number in (1, 2):
         submit(tenant, circular(handoff_id=f"h-{number}"), retry_of="h-0")
-    both = [judge.take_fresh(1), judge.take_fresh(1)]
+    both = [judge_leases.take_fresh(1), judge_leases.take_fresh(1)]
     waiting: list[tuple[Any, ...]] = []
     with monkeypatch.context() as patched:
         patched.setattr(judge, "finish", lambda *judged: waiting.append(judged) or 0)

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import attempts, judge, notify, queries, tasks
+from handoffaudit.handoffs import attempts, judge, judge_leases, notify, queries, tasks
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.llm.run import check
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
@@ -85,7 +85,7 @@ def test_while_it_waits_nobody_judges_it_again(tenant: Tenant, model: MessagesSe
     # As many as may be asked about at a time, and no more: each goes on until nothing waits.
     assert woken == [notify.CHECKS] * 2
     assert judge.drain() == 0
-    assert not judge.is_anything_waiting()
+    assert not judge_leases.is_anything_waiting()
     tasks.sweep()
     tasks.sweep_checks()
     started: list[int] = []

@@ -38,12 +38,12 @@ from django.db import connection
 from handoffaudit.celery import app
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, JudgeLease, Verdict
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlySource, HourlyTotal
 from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace
 asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
 # A worker that was killed may have held a lease, which lasts two minutes.
-leases = (Watermark, RetentionRun)
+leases = (JudgeLease, Watermark, RetentionRun)
 telemetry = (TelemetrySpan, TelemetryTrace)
 with connection.cursor() as cursor:
     counted = (DailyCount, DailyPair, HourlyCount, HourlySource, HourlyTotal)

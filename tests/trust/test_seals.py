@@ -13,7 +13,7 @@ from django.utils import timezone
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import erasure, removal
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import judge_leases
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import bundle, chain, seals, signatures
@@ -385,7 +385,7 @@ def test_a_process_with_another_key_seals_nothing(tenant: Tenant, monkeypatch: p
 def test_while_handoffs_wait_all_processes_pause_after_a_pass(tenant: Tenant) -> None:
     judged(tenant, payload())
     submit(tenant, payload())
-    assert judge.is_anything_waiting()
+    assert judge_leases.is_anything_waiting()
     seal_all()
     assert TrustLease.objects.get(name="seals").at > timezone.now()
     assert Seal.objects.count() == 1

@@ -1,8 +1,14 @@
-"""Models of hook events, webhooks and their deliveries, tool results, telemetry, and the facts of traces."""
+"""Models of hook events, webhooks and their deliveries, tool results, telemetry, facts of traces, and leases."""
 
-from typing import Final
+import json
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
 
-from django.db import models
+from django.db import connection, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -339,3 +345,43 @@ class AgentBehaviour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent} {self.forms}"
+
+
+class HandoffKeys(models.Field):  # type: ignore[type-arg]
+    """The primary keys of some handoffs: an array on PostgreSQL, JSON text on SQLite."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "uuid[]" if connection.vendor == "postgresql" else "text"
+
+    def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:  # noqa: FBT001, FBT002
+        return list(value) if connection.vendor == "postgresql" else json.dumps([pk.hex for pk in value])
+
+    def from_db_value(self, value: Any, *_: object) -> list[uuid.UUID]:
+        return value if isinstance(value, list) else [uuid.UUID(pk) for pk in json.loads(value)]
+
+
+class JudgeLease(models.Model):
+    """The lease of a worker on handoffs that no worker has tried before (`handoffs/judge_leases.py`).
+
+    The row leases all its handoffs together. The rows of the handoffs do not change before their verdicts are stored.
+    `at` is the time at which the lease began.
+    """
+
+    token = models.UUIDField(primary_key=True)
+    at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    handoffs = HandoffKeys()
+
+    def __str__(self) -> str:
+        return f"a lease on {len(self.handoffs)} handoffs until {self.expires_at}"
+
+    @classmethod
+    def select_handoffs(cls, condition: str = "", values: Sequence[datetime] = ()) -> RawSQL:
+        """Return the subquery of the handoffs that leases name, for `pk__in`; `condition` is SQL about the lease."""
+        table = cls._meta.db_table
+        if connection.vendor == "postgresql":
+            sql = f'SELECT unnest(handoffs) FROM "{table}"'  # noqa: S608
+        else:
+            sql = f'SELECT named.value FROM "{table}", json_each("{table}".handoffs) AS named'  # noqa: S608
+        bound = [connection.ops.adapt_datetimefield_value(value) for value in values]
+        return RawSQL(f"{sql} WHERE {condition}" if condition else sql, bound)  # noqa: S611 -- no input in the text

@@ -26,7 +26,7 @@ from tests.access.support import everything
 from tests.handoffs.support import at_once
 
 # Rows of the whole product, which belong to no tenant.
-OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "Watermark", "MetricTotal"}
+OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "JudgeLease", "Watermark", "MetricTotal"}
 LATER = timedelta(days=1)
 
 

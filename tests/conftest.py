@@ -66,11 +66,13 @@ PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
-GROUPS = ("decisions in the browser", "pages in the browser", "services")
+GROUPS = ("decisions in the browser", "pages in the browser", "services", "one product")
 # The tests that take longest start first, so that no worker ends minutes before the others.
 FIRST = (*GROUPS, "tests/running/", "tests/packaging/", "tests/cli/hooks/", "tests/surface/")
 # These tests and the other browser tests take about as long, each with a product of their own.
 DECISIONS = tuple(f"tests/browser/test_{name}.py" for name in ("along", "groups", "keyboard", "live", "review", "way"))
+USING_PRODUCT = ("client", "connect", "mcp", "policy_cases", "serving")
+SHARING_PRODUCT = tuple(f"tests/running/test_{name}.py" for name in USING_PRODUCT)
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_long_poll.py")
 
 
@@ -108,7 +110,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a file on one worker, and those of all files that share a server or a browser.
+    """Keep the tests of a file on one worker, and those of all files that share a server, a product or a browser.
 
     The scheduler counts all units after each test, which took a minute while each test was a unit. The marks of xdist
     for this (`xdist_group`) do nothing with pytest 9.2, which keeps ids of tests elsewhere.
@@ -138,6 +140,8 @@ def unit_of(nodeid: str) -> str:
         return GROUPS[0] if nodeid.startswith(DECISIONS) else GROUPS[1]
     if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
         return GROUPS[2]
+    if nodeid.startswith(SHARING_PRODUCT):
+        return GROUPS[3]
     return nodeid.partition("::")[0]
 
 

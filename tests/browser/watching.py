@@ -49,8 +49,8 @@ _LOOSE_TABLES = """
 }).map((table) => table.cloneNode().outerHTML)
 """
 
-# The time of axe grows with the elements of the page. The rows of a list are alike, so by day axe sees the first ones; the
-# others are out of the page meanwhile, because axe reads what it is told to exclude, too.
+# The time of axe grows with the elements of the page. The rows of a list are alike, so by day axe sees the first ones.
+# The others are out of the page meanwhile, because axe also reads what it is told to exclude.
 _ROWS_BY_DAY = 4
 _RUN = """async ([options, rows]) => {
   const among = AMONG;

@@ -180,7 +180,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
         up.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Yield one product for all tests that do not stop it."""
     up = Up(prepared(tmp_path_factory.mktemp("running") / "data"))
@@ -190,7 +190,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         up.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def client(running: Up) -> Iterator[httpx.Client]:
     """Yield a client with a new key that may do everything."""
     made = run("key", "create", "tests", "--scopes", "ingest,read,review,admin", folder=running.folder)

@@ -104,12 +104,6 @@ def violations(page: Page) -> list[str]:
     return _violations(page, {"runOnly": {"type": "tag", "values": RULES}})
 
 
-def violations_but_colours(page: Page) -> list[str]:
-    """Return the violations without the colour checks, which take most of axe's time."""
-    but = {"color-contrast": {"enabled": False}}
-    return _violations(page, {"runOnly": {"type": "tag", "values": RULES}, "rules": but})
-
-
 def unreadable(page: Page, among: str = "document") -> list[str]:
     """Return the violations of colour contrast alone: nothing else changes with the theme."""
     return _violations(page, {"runOnly": {"type": "rule", "values": ["color-contrast"]}}, among)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from handoffaudit_client.patterns import compile_pattern
+from handoffaudit_client.key_forms import compile_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -130,25 +130,17 @@ class Client:
         """
         handoff_id = _id_of(handoff_id)
         try:
-            names = to_name(source), to_name(target)
-            trace = to_name(trace or current_trace())
-            parent = to_name(parent or self._parents.parent_of(trace, names[0]))
-            line = self._line(
-                *names,
-                data,
-                type,
-                trace,
-                parent,
-                context,
-                evidence,
-                reason=reason,
-                call_chain=call_chain,
-                handoff_id=handoff_id,
-                sent_at=sent_at,
-            )
+            fields = {
+                "context": context,
+                "evidence": evidence,
+                "call_chain": call_chain,
+                "sent_at": sent_at,
+                "type": type,
+            }
+            target, trace, line = self._line(source, target, data, trace, parent, handoff_id, reason, **fields)
             if line is not None:
                 self._append(line)
-                self._parents.add(trace, names[1], handoff_id)
+                self._parents.add(trace, target, handoff_id)
         except Exception as error:  # noqa: BLE001 (the audit must not stop an agent)
             self._fail("a handoff was not sent", error)
         return handoff_id
@@ -181,29 +173,21 @@ class Client:
         handoff_id = _id_of(handoff_id)
         timeout = self.timeout if timeout is None else timeout
         try:
-            names = to_name(source), to_name(target)
-            trace = to_name(trace or current_trace())
-            parent = to_name(parent or self._parents.parent_of(trace, names[0]))
-            line = self._line(
-                *names,
-                data,
-                type,
-                trace,
-                parent,
-                context,
-                evidence,
-                reason=reason,
-                call_chain=call_chain,
-                handoff_id=handoff_id,
-                sent_at=sent_at,
-            )
+            fields = {
+                "context": context,
+                "evidence": evidence,
+                "call_chain": call_chain,
+                "sent_at": sent_at,
+                "type": type,
+            }
+            target, trace, line = self._line(source, target, data, trace, parent, handoff_id, reason, **fields)
         except Exception as error:  # noqa: BLE001 (the audit must not stop an agent)
             return self._without_verdict(self._fail("a handoff was not sent", error), handoff_id)
         if line is None:
             return self._without_verdict("before_send dropped the handoff", handoff_id)
-        verdict = self._ask(line, handoff_id, names[1], timeout, wait)
+        verdict = self._ask(line, handoff_id, target, timeout, wait)
         if verdict:
-            self._parents.add(trace, names[1], handoff_id)
+            self._parents.add(trace, target, handoff_id)
         return verdict
 
     def _ask(self, line: bytes, handoff_id: str, target: str, timeout: float, wait: float) -> Verdict:
@@ -322,27 +306,20 @@ class Client:
         source: str,
         target: str,
         data: Any,
-        kind: Any,
-        trace: str,
-        parent: str,
-        context: Any,
-        evidence: Any,
+        trace: str | None,
+        parent: str | None,
+        handoff_id: str,
+        reason: str | None,
         **more: Any,
-    ) -> bytes | None:
-        beside = {"trace_id": trace, "parent_handoff_id": parent, "handoff_id": more["handoff_id"]}
-        if more["reason"]:
-            beside["reason"] = str(more["reason"])[:2000]
-        return self._submissions.of_handoff(
-            source,
-            target,
-            data,
-            type=kind,
-            call_chain=more["call_chain"],
-            beside=beside,
-            context=context,
-            evidence=evidence,
-            sent_at=more["sent_at"],
-        )
+    ) -> tuple[str, str, bytes | None]:
+        """Return the target, the trace and the line of a handoff; the line is None if `before_send` dropped it."""
+        source, target = to_name(source), to_name(target)
+        trace = to_name(trace or current_trace())
+        parent = to_name(parent or self._parents.parent_of(trace, source))
+        beside = {"trace_id": trace, "parent_handoff_id": parent, "handoff_id": handoff_id}
+        if reason:
+            beside["reason"] = str(reason)[:2000]
+        return target, trace, self._submissions.of_handoff(source, target, data, beside=beside, **more)
 
     def _append(self, line: bytes) -> None:
         if self._sender is None:

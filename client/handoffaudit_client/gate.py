@@ -82,8 +82,6 @@ class Gate:
         """
         if verdict.state != "approved":
             return verdict
-        from urllib.parse import quote
-
         path = f"/handoffs/{quote(self._handoff_id, safe='')}/use"
         answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._handoff_id)
         if answer.status == 200:

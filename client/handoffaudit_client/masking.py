@@ -11,8 +11,7 @@ import unicodedata
 from functools import cache
 
 from handoffaudit_client.assignments import WORDS, fold, mask_assignments
-from handoffaudit_client.key_forms import LOOKS
-from handoffaudit_client.patterns import compile_pattern
+from handoffaudit_client.key_forms import LOOKS, compile_pattern
 from handoffaudit_client.secret_names import of_all_below, of_number, of_text
 
 TYPE_CHECKING = False

@@ -33,12 +33,8 @@ _CONNECT_SECONDS = 5.0
 # The endings of problem types with which the server refuses a name in the document, and not the key itself.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# A longer pause would be useless: the client would still wait after the server is back.
+# After a longer pause the client would still wait when the server is back, and a socket takes no endless time limit.
 _LONGEST_PAUSE = 600.0
-
-
-# A socket takes no endless or very long time limit.
-_LONGEST_SILENCE = 86_400.0
 
 
 class Unreachable(Exception):
@@ -237,7 +233,7 @@ def _left(until: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    return min(left, _LONGEST_SILENCE)
+    return min(left, _LONGEST_PAUSE)
 
 
 def _describe(error: Exception, timeout: float) -> str:

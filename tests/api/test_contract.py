@@ -1,6 +1,7 @@
 """Tests of the OpenAPI document in `docs/openapi.json`, and of the answers to any input."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,8 @@ def test_no_two_shapes_share_a_name() -> None:
     def below(kind: type[BaseModel]) -> list[type[BaseModel]]:
         return [one for child in kind.__subclasses__() for one in (child, *below(child))]
 
-    ours = {one for one in below(BaseModel) if one.__module__.startswith("handoffaudit.")}
+    # The output of the MCP tools has shapes of its own, which another test may have loaded.
+    ours = {one for one in below(BaseModel) if re.match(r"handoffaudit\.(?!cli\.)", one.__module__)}
     names = [one.__name__ for one in ours]
     assert sorted(name for name in names if names.count(name) > 1) == []
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from handoffaudit_client import assignments, key_forms, masking, patterns, secret_names
+from handoffaudit_client import assignments, key_forms, masking, secret_names
 from handoffaudit_client.plain_json import encode, to_plain
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ def test_nothing_to_mask_is_the_same_object() -> None:
 def test_python_3_10_finds_the_same() -> None:
     """Python 3.10 has no possessive quantifiers."""
     for look in key_forms.LOOKS:
-        greedy, possessive = (patterns.compile_pattern(look.pattern, version=one) for one in ((3, 10), (3, 11)))
+        greedy, possessive = (key_forms.compile_pattern(look.pattern, version=one) for one in ((3, 10), (3, 11)))
         assert "*+" not in greedy.pattern
         assert "}+" not in greedy.pattern
         for text in TEXTS:

@@ -13,7 +13,7 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 CODE = """
 import asyncio, dataclasses, enum, os, pathlib, pkgutil, sys
 import handoffaudit_client
-from handoffaudit_client import AsyncClient, Client, assignments, key_forms, masking, patterns
+from handoffaudit_client import AsyncClient, Client, assignments, key_forms, masking
 from handoffaudit_client.testing import FakeServer
 
 class Kind(enum.Enum):
@@ -25,7 +25,7 @@ class Found:
     password: str
 
 for look in key_forms.LOOKS:
-    patterns.compile_pattern(look.pattern)
+    key_forms.compile_pattern(look.pattern)
 
 with FakeServer() as server, Client(server.url, server.key, spool=sys.argv[1]) as audit:
     with audit.trace("t"):

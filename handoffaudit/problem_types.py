@@ -45,7 +45,7 @@ _TYPES = (
         "A filter can't be read",
         400,
         "A parameter of the address has an invalid value.",
-        "The answer names the parameter in field, and the allowed values in remedy.",
+        "The members field and remedy of the answer say which parameter, and which values are allowed.",
     ),
     ProblemType(
         "Key needed",
@@ -239,7 +239,7 @@ _TYPES = (
         "The hold can't be placed",
         422,
         "A field of the legal hold has an invalid value, or the tenant has too many holds.",
-        "The detail says what is wrong. The answer names the wrong field in field, and the allowed values in remedy.",
+        "The members field and remedy of the answer say which field, and which values are allowed.",
         known_as="hold",
     ),
     ProblemType(
@@ -253,15 +253,14 @@ _TYPES = (
         "The value can't be erased",
         422,
         "The value or the reason is invalid, or too many erasures are unfinished.",
-        "The detail says what is wrong. The answer names the wrong field in field, and what would be accepted in "
-        "remedy.",
+        "The members field and remedy of the answer say which field, and what would be accepted.",
         known_as="erasure",
     ),
     ProblemType(
         "The webhook can't be made",
         422,
         "A field of the webhook has an invalid value, or the tenant has too many webhooks.",
-        "The detail says what is wrong. The answer names the wrong field in field, and the allowed values in remedy.",
+        "The members field and remedy of the answer say which field, and which values are allowed.",
         known_as="the-webhook",
     ),
     ProblemType(
@@ -288,8 +287,8 @@ _TYPES = (
     ProblemType(
         "The database can't be used",
         503,
-        "The database is away, busy, locked, full, read-only or damaged: cause in the answer says which of these. "
-        "Nothing was stored.",
+        "The database is away, busy, locked, slow, full, read-only or damaged. The member cause of the answer says "
+        "which. Nothing was stored.",
         "Send the same again after as many seconds as Retry-After says. The operator finds the remedy at /readyz.",
     ),
     ProblemType(

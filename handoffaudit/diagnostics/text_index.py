@@ -130,19 +130,18 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
 
 
 def _index(due: Sequence[uuid.UUID]) -> int:
-    documents = HandoffBody.objects.filter(pk__in=set(due)).values_list("pk", "handoff__tenant_id", "original")
+    # In the order of the keys, because the search shows the row first that was added last.
+    bodies = HandoffBody.objects.filter(pk__in=set(due)).order_by("pk")
+    documents = bodies.values_list("pk", "handoff__tenant_id", "original").iterator(chunk_size=_BODIES_AT_ONCE)
     texts = [
         (pk, tenant_id, hash(bytes(original)), words_or_none(pk, tenant_id, original))
-        for pk, tenant_id, original in documents.iterator(chunk_size=_BODIES_AT_ONCE)
+        for pk, tenant_id, original in documents
     ]
     with store.write_turn(), transaction.atomic():
         # With the lock, retention, erasures and other processes wait, so that every row is added once and only for a
         # document. A document that an erasure has changed meanwhile is still due.
-        bodies = HandoffBody.objects.select_for_update().filter(pk__in=set(due)).order_by("pk")
-        read = {
-            pk: hash(bytes(original))
-            for pk, original in bodies.values_list("pk", "original").iterator(chunk_size=_BODIES_AT_ONCE)
-        }
+        locked = bodies.select_for_update().values_list("pk", "original").iterator(chunk_size=_BODIES_AT_ONCE)
+        read = {pk: hash(bytes(original)) for pk, original in locked}
         for pk in BlockedText.objects.filter(handoff__in=due).values_list("handoff", flat=True):
             read.pop(pk, None)
         rows = [

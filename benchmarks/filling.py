@@ -93,7 +93,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A document with what was sent beside it, and its verdict as JSON."""
+    """A document, its context and evidence, and its verdict as JSON."""
 
     original: bytes
     context: bytes | None

@@ -116,8 +116,8 @@ def _explain(url: str, status: int, retry_after: str, answer: Mapping[str, Any])
     if status >= 500:
         return f"{url} failed ({status}: {said}). Try again with the same arguments; if it fails again, tell a person."
     errors = answer.get("errors")
-    told = [_line(one) for one in (errors if isinstance(errors, list) else ())[:10] if isinstance(one, dict)]
-    return "\n".join([f"The server refuses the request: {said}.", *filter(None, told)])
+    lines = [_line(one) for one in (errors if isinstance(errors, list) else ())[:10] if isinstance(one, dict)]
+    return "\n".join([f"The server refuses the request: {said}.", *filter(None, lines)])
 
 
 def _line(error: Mapping[str, Any]) -> str:

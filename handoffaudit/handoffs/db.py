@@ -3,7 +3,6 @@
 import json
 import select
 import sys
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, router, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Model, UUIDField
 from django.db.models.base import ModelState
@@ -24,7 +23,6 @@ from django.db.models.lookups import In
 if TYPE_CHECKING:
     import psycopg
 
-_QUERY_CANCELED = "57014"
 # psycopg prepares a statement by itself after this many runs.
 _ONLY_ON_REQUEST = sys.maxsize
 
@@ -273,48 +271,6 @@ def upsert_rows(columns: Columns, rows: Sequence[Sequence[Any]], key: int, *, ad
             cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], prepare=True, binary=True)
     else:
         execute_each(sql, columns.adapt_rows(rows))
-
-
-class OutOfTime(Exception):
-    """The statements of a `time_limit` took too long."""
-
-
-# SQLite looks at the clock after this many steps of its virtual machine, which take about 0.1 ms.
-_STEPS = 10_000
-
-
-@contextmanager
-def time_limit(seconds: float) -> Generator[None]:
-    """Limit the time of the statements in this block; raise `OutOfTime` if they take longer.
-
-    The limit holds for each statement on PostgreSQL, and for all statements together on SQLite.
-    """
-    if is_postgresql():
-        with _as_out_of_time(), transaction.atomic(), connection.cursor() as cursor:
-            change = "SELECT current_setting('statement_timeout'), set_config('statement_timeout', %s, true)"
-            before, _ = cursor.execute(change, [str(int(seconds * 1000))]).fetchone()
-            yield
-            # An outer transaction goes on with its own limit.
-            cursor.execute(change, [before])
-        return
-    connection.ensure_connection()
-    until = time.monotonic() + seconds
-    connection.connection.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
-    try:
-        with _as_out_of_time():
-            yield
-    finally:
-        connection.connection.set_progress_handler(None, 0)
-
-
-@contextmanager
-def _as_out_of_time() -> Generator[None]:
-    try:
-        yield
-    except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") == _QUERY_CANCELED or str(error) == "interrupted":
-            raise OutOfTime from error
-        raise
 
 
 def take_lock(kind: int, number: int, *, shared: bool = False) -> None:

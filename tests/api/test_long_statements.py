@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
+from handoffaudit.dashboard.search import time_limit
 from handoffaudit.database_faults import FAULTS, Cause, fault_of, page
-from handoffaudit.handoffs import db
 from tests.api import support  # noqa: F401 -- makes the folder that the application expects
 
 from handoffaudit.wsgi import make_watched_connection  # isort: skip
@@ -40,7 +40,7 @@ def test_a_request_ends_each_statement_that_takes_too_long(
 def test_a_shorter_limit_ends_with_its_block() -> None:
     with connection.cursor() as cursor, transaction.atomic():
         cursor.execute("SET LOCAL statement_timeout = 12345")
-        with db.time_limit(2):
+        with time_limit(2):
             cursor.execute("SHOW statement_timeout")
             assert cursor.fetchone() == ("2s",)
         cursor.execute("SHOW statement_timeout")

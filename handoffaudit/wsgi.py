@@ -56,6 +56,8 @@ MAX_FORM_BYTES = 1024 * 1024
 SILENT_SECONDS = 0.8
 # A request to cancel a statement may take this long.
 CANCEL_SECONDS = 2.0
+# The function of PostgreSQL whose warning says that a commit, when it was canceled, had no answer from a standby.
+UNCONFIRMED = "SyncRepWaitForLSN"
 
 
 class ApiHandler(WSGIHandler):
@@ -178,6 +180,7 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
 
     class WatchedConnection(psycopg.Connection[Any]):
         is_primary = to_primary
+        is_unconfirmed = False
 
         @classmethod
         def connect(cls, *args: Any, **more: Any) -> Any:
@@ -187,10 +190,19 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
             except BaseException:
                 opened.close()
                 raise
+            opened.add_notice_handler(opened.note_unconfirmed)
             return opened
 
+        def note_unconfirmed(self, notice: Any) -> None:
+            self.is_unconfirmed = self.is_unconfirmed or notice.source_function == UNCONFIRMED
+
         def wait(self, gen: Any, *args: Any, **more: Any) -> Any:
-            return super().wait(_watch(self, gen), *args, **more)
+            answer = super().wait(_watch(self, gen), *args, **more)
+            if self.is_unconfirmed:
+                self.is_unconfirmed = False
+                # To PostgreSQL, the statement succeeded. What it stored is lost if the primary fails.
+                raise psycopg.OperationalError("no standby has confirmed the commit")
+            return answer
 
         def set_autocommit(self, value: bool) -> None:  # noqa: FBT001 -- psycopg's signature
             # Django sets the value each time that it takes a connection from the pool.

@@ -8,10 +8,14 @@ import httpx
 import psycopg
 import pytest
 
+from handoffaudit.database_faults import Cause, fault_of
+from tests.api import support  # noqa: F401 -- makes the folder that the application expects
 from tests.endurance.servers import OwnPostgres, run_bouncer
 from tests.endurance.test_many_machines import ADD_PERSON, sign_in
 from tests.handoffs.support import payload
 from tests.resilience.processes import Installation, eventually
+
+from handoffaudit.wsgi import make_watched_connection  # isort: skip
 
 pytestmark = [pytest.mark.nightly, pytest.mark.services]
 # Each insert of a handoff from this agent takes a minute.
@@ -86,6 +90,23 @@ def test_no_statement_of_a_request_takes_long(limited: Installation, postgres: O
         eventually(lambda: server.execute(sleeping).fetchone() == (0,), 10)
         server.execute(QUICK_READ)
         assert len(api.get("/handoffs").json()["items"]) == 1
+
+
+def test_a_commit_without_its_standby_is_not_acknowledged(postgres: OwnPostgres, settings) -> None:
+    # Shorter than the wait after which the connection would look whether the server is away.
+    settings.MAX_STATEMENT_SECONDS = 0.3
+    with make_watched_connection().connect(postgres.url, autocommit=True) as opened:
+        opened.execute("CREATE TABLE kept (number int)")
+        opened.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        opened.execute("SELECT pg_reload_conf()")
+        eventually(lambda: opened.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+        with pytest.raises(psycopg.OperationalError) as alone:
+            opened.execute("INSERT INTO kept VALUES (1)")
+        assert fault_of(alone.value).cause == Cause.AWAY
+        with pytest.raises(psycopg.OperationalError, match="no standby"), opened.transaction():
+            opened.execute("INSERT INTO kept VALUES (2)")
+        # The connection can be used, and what needs no standby works.
+        assert opened.execute("SELECT number FROM kept ORDER BY number").fetchall() == [(1,), (2,)]
 
 
 def assert_slow(ask) -> httpx.Response:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from operator import attrgetter
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -161,23 +160,30 @@ def take_one(pk: uuid.UUID) -> Lease | None:
 def _take(condition: str, values: list[object], limit: int) -> Lease | None:
     """Lease handoffs that no worker has tried and no other lease names."""
     token, now, expires_at = uuid.uuid4(), timezone.now(), leases.compute_expiry()
-    reader = db.reader_of(Handoff)
     with transaction.atomic():
         if db.is_postgresql():
             with connection.cursor() as cursor:
                 # A lease that another worker is taking becomes visible when that worker ends its transaction. The next
                 # statement begins after that, so it sees the lease.
                 cursor.execute(_TAKE_TURN)
-            handoffs = reader.run(_take_statement(condition), [*values, limit, token, now, expires_at])
+            keys = [pk for (pk,) in db.fetch_rows(_take_statement(condition), [*values, limit, token, now, expires_at])]
         else:
-            handoffs = reader.run(_pick_statement(condition), [*values, limit])
-            if handoffs:
-                keys = [handoff.pk.hex for handoff in handoffs]
+            keys = [db.to_uuid(pk) for (pk,) in db.fetch_rows(_pick_statement(condition), [*values, limit])]
+            if keys:
                 times = map(connection.ops.adapt_datetimefield_value, (now, expires_at))
-                db.execute_each(_INSERT, [[token.hex, *times, json.dumps(keys)]])
+                db.execute_each(_INSERT, [[token.hex, *times, json.dumps([pk.hex for pk in keys])]])
+    # The rows are read after the worker's turn. Otherwise a worker that is frozen while PostgreSQL sends it more than
+    # the buffers of the connection hold would keep all others waiting.
+    handoffs = _read(keys) if keys else []
     for handoff in handoffs:
         handoff.state, handoff.tries = State.VALIDATING, 1
-    return Lease(token, sorted(handoffs, key=attrgetter("id")), now) if handoffs else None
+    return Lease(token, handoffs, now) if handoffs else None
+
+
+def _read(keys: list[uuid.UUID]) -> list[Handoff]:
+    reader = db.reader_of(Handoff)
+    is_key, values = db.among(keys)
+    return reader.run(f'SELECT {reader.columns} FROM "{_TABLE}" WHERE id {is_key} ORDER BY id', values)  # noqa: S608
 
 
 @cache
@@ -185,7 +191,7 @@ def _pick_statement(condition: str) -> str:
     # This is the order of the index of waiting handoffs. Sorted by id alone, PostgreSQL would read all judged handoffs
     # first.
     return f"""
-        SELECT {db.reader_of(Handoff).columns} FROM "{_TABLE}" WHERE {UNTRIED} AND {condition}
+        SELECT id FROM "{_TABLE}" WHERE {UNTRIED} AND {condition}
         AND id NOT IN ({JudgeLease.select_handoffs().sql}) ORDER BY claim_expires_at, id LIMIT %s
     """  # noqa: S608
 
@@ -196,7 +202,7 @@ def _take_statement(condition: str) -> str:
         WITH picked AS ({_pick_statement(condition)}), taken AS (
             INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs)
             SELECT %s, %s, %s, array_agg(id) FROM picked HAVING COUNT(*) > 0
-        ) SELECT * FROM picked
+        ) SELECT id FROM picked
     """  # noqa: S608
 
 
@@ -280,7 +286,7 @@ def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> Non
     leased = filter_waiting().filter(tenant=tenant).exclude(claim=None)
     together = dict(JudgeLease.objects.values_list("token", "handoffs"))
     # A new version keeps out repairs on request, verdicts with late tool results, which need no lease on the handoff,
-    # and verdicts of a worker that takes a lease while this transaction runs.
+    # and, of the handoffs in `pks`, verdicts of a worker that takes a lease while this transaction runs.
     if pks is None:
         traces = LateResults.objects.filter(tenant=tenant).exclude(claim=None).values_list("trace_id", flat=True)
         versioned = rows.filter(trace_id__in=list(traces))

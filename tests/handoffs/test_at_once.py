@@ -1,12 +1,14 @@
 """Tests of concurrent senders, workers and reviewers, each with a database connection."""
 
 from collections import Counter
+from typing import Any
 
 import orjson
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judge, judge_leases
+from handoffaudit.handoffs.db import RowReader
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, JudgeLease, State, Verdict
 from handoffaudit.handoffs.review import decisions
@@ -112,6 +114,21 @@ def test_a_worker_and_the_web_process_never_lease_the_same(tenant: Tenant) -> No
         leased = [handoff.pk for lease in (several, one) if lease for handoff in lease.handoffs]
         assert len(leased) == len(set(leased))
         JudgeLease.objects.all().delete()
+
+
+def test_a_worker_that_freezes_while_it_reads_handoffs_keeps_no_other_waiting(tenant: Tenant, monkeypatch) -> None:
+    batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(4)])
+    run, others = RowReader.run, []
+
+    def run_late(*given: Any) -> list[Any]:
+        if not others:
+            others.extend(at_once(lambda: others.append(None) or take(2)))
+        return run(*given)
+
+    monkeypatch.setattr(RowReader, "run", run_late)
+    lease = take(2)
+    names = [[one.handoff_id for one in found.handoffs] for found in (lease, others[1]) if found]
+    assert names == [["h0", "h1"], ["h2", "h3"]]
 
 
 def test_two_workers_dissolve_an_expired_lease_once(tenant: Tenant) -> None:

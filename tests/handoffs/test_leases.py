@@ -279,7 +279,7 @@ def test_a_lease_reads_only_waiting_handoffs(tenant: Tenant, monkeypatch) -> Non
     submit(tenant, payload())
     plans = []
 
-    def explain(sql: str, values: list[Any], _alias: str, **_: object) -> list[tuple[Any, ...]]:
+    def explain(sql: str, values: list[Any], **_: object) -> list[tuple[Any, ...]]:
         with connection.cursor() as cursor:
             # The table of a test is so small that the planner would read all of it.
             cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -283,9 +284,20 @@ def watch(  # noqa: PLR0913 (click hands over each option)
 
 
 def _until_interrupted(watching: "Watcher", every: float) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        watching.follow(time.monotonic, time.sleep, every)
-    except KeyboardInterrupt:
-        # The terminal shows ^C in the current line, so the summary needs a new line.
-        click.echo(err=True)
+    """Scan the folder in a loop until Ctrl-C or SIGTERM."""
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        # A library that is running may catch the exception.
+        stopped = True
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with suppress(KeyboardInterrupt):
+        while not stopped:
+            watching.look(time.monotonic())
+            time.sleep(every)
+    # The terminal shows ^C in the current line, so the summary needs a new line.
+    click.echo(err=True)

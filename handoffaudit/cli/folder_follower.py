@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -236,7 +236,7 @@ MOST_RESPONSE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Watcher:
-    """A watcher that reports the files of a run's folder until it is interrupted.
+    """A watcher that reports the files of a run's folder.
 
     `run` and `runtime` are used where the paths do not provide them. `response` is the name of the response files
     beside the handoff files.
@@ -268,12 +268,6 @@ class Watcher:
                 self.counts["kept"] = self.to.retry()
             except OSError as error:
                 self._warn(f"The reports that wait for the server were not sent: {error}.")
-
-    def follow(self, clock: Callable[[], float], sleep: Callable[[float], None], every: float) -> None:
-        """Scan the folder in a loop until the process is interrupted."""
-        while True:
-            self.look(clock())
-            sleep(every)
 
     def summary(self) -> str:
         left = f"; {self.counts['kept']} wait for the server" if self.counts["kept"] else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 # psycopg prepares a statement by itself after this many runs.
 _ONLY_ON_REQUEST = sys.maxsize
+
+
+# An expression without a value. It makes the commit of a transaction that only reads wait for a synchronous standby,
+# which may lack what the transaction has read.
+AWAIT_STANDBY: Final = (
+    "CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(TRUE, '', '') END"
+)
 
 
 @cache

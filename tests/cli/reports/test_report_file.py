@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from handoffaudit.cli import file_reports
 from tests import warm
 from tests.diagnostics.files.support import BLOCK, GOOD
 from tests.running.conftest import Up, clean_environment, free_port, prepared
@@ -190,6 +193,25 @@ def test_watching_ends_with_a_summary(sign: int, tmp_path: Path) -> None:
     assert watching.returncode == 0
     assert said.endswith("2 reported: 1 used, 0 fallback, 1 failed.\n")
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_watching_ends_although_a_library_catches_the_interrupt(sign: int) -> None:
+    looks = []
+
+    def look(now: float) -> None:
+        looks.append(now)
+        assert len(looks) == 1
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(sign)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        file_reports._until_interrupted(SimpleNamespace(look=look), 0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert looks
 
 
 def test_a_response_beside_the_file_stands_in_for_it(tmp_path: Path) -> None:

@@ -29,10 +29,12 @@ from handoffaudit.cli.serve.processes import (
     START_METHOD,
     Child,
     Supervisor,
+    describe_exit,
     list_stop_signals,
     load_django,
     load_modules,
     run_setup,
+    start_process,
 )
 from handoffaudit.cli.serve.setup import Prepared
 from handoffaudit.cli.terminal import data_folder, data_option, example
@@ -182,15 +184,15 @@ def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None 
         obey_signals(supervisor)
         say("  Preparing the database and the static files …")
         try:
-            prepared = prepare()
-            announce(address, folder, prepared.link)
-            supervisor.start()
-            if wait_until_ready(supervisor, browser_host(host), port):
-                ready = click.style("Ready", fg="green", bold=True)
-                say(f"  {ready} in {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
-                if when_ready:
-                    when_ready(supervisor)
-            supervisor.run()
+            if prepared := prepare(supervisor):
+                announce(address, folder, prepared.link)
+                supervisor.start()
+                if wait_until_ready(supervisor, browser_host(host), port):
+                    ready = click.style("Ready", fg="green", bold=True)
+                    say(f"  {ready} in {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
+                    if when_ready:
+                        when_ready(supervisor)
+                supervisor.run()
         finally:
             supervisor.stop()
     say("  Stopped.")
@@ -219,21 +221,33 @@ def obey_signals(supervisor: Supervisor) -> None:
         signal.signal(number, stop)
 
 
-def prepare() -> Prepared:
-    """Prepare the database and the static files in a process that ends; load the children's modules meanwhile."""
+def prepare(supervisor: Supervisor) -> Prepared | None:
+    """Prepare the database and the static files in a process that ends; load the children's modules meanwhile.
+
+    Return None if a signal came first.
+    """
     load_django()
+    if supervisor.stopping:
+        return None
     answer, childs_end = multiprocessing.Pipe(duplex=False)
     context: Any = multiprocessing.get_context(START_METHOD)
-    setup = context.Process(target=run_setup, args=(childs_end,))
-    setup.start()
+    setup = context.Process(target=run_setup, args=(childs_end, os.getpid()))
+    start_process(setup)
     childs_end.close()
     load_modules()
+    while not answer.poll(LOOK_SECONDS):
+        if supervisor.stopping:
+            setup.terminate()
     try:
-        prepared: Prepared = answer.recv()
+        prepared: Prepared | None = answer.recv()
     except EOFError:
-        raise Stop("The start failed: see the messages above.", 1) from None
-    finally:
-        setup.join()
+        prepared = None
+    setup.join()
+    if supervisor.stopping:
+        return None
+    if prepared is None:
+        hint = ": see the messages above" if setup.exitcode > 0 else ""
+        raise Stop(f"The preparation of the data folder {describe_exit(setup.exitcode)}{hint}.", 1)
     for line in prepared.warnings:
         warn(line)
     if prepared.error:

@@ -1,5 +1,6 @@
 """Tests of starts, stops, and processes that die at a bad moment."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -7,12 +8,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.running.conftest import PRODUCT, alive, clean_environment, descendants, free_port, run, wait_for
+from tests.running.conftest import PRODUCT, Up, alive, clean_environment, descendants, free_port, run, wait_for
 from tests.running.test_serving import PAYLOAD
 from tests.scale import cases
 
@@ -36,6 +38,49 @@ def test_it_stops_with_all_its_processes(start, number):
     assert up.stop(number) == 0
     assert not [pid for pid in below if alive(pid)]
     assert "Stopped." in up.out
+
+
+@pytest.fixture
+def preparing(start, folder) -> Iterator[tuple[Up, int]]:
+    """Yield a start whose preparation waits until the test ends, and the process of the preparation."""
+    with (folder / "migrate.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        up = start()
+        wait_for(lambda: descendants(up.process.pid))
+        yield up, *descendants(up.process.pid)
+
+
+def test_a_start_stops_while_it_prepares(preparing):
+    up, setup = preparing
+    assert up.stop() == 0
+    assert up.out == "  Preparing the database and the static files …\n  Stopped.\n"
+    assert not up.err
+    assert not alive(setup)
+
+
+def test_the_preparation_ends_soon_after_a_killed_start(preparing):
+    up, setup = preparing
+    up.process.kill()
+    wait_for(lambda: not alive(setup))
+
+
+def test_a_start_says_that_its_preparation_was_killed(preparing):
+    up, setup = preparing
+    os.kill(setup, signal.SIGKILL)
+    assert up.process.wait(120) == 1
+    assert up.err == "Error: The preparation of the data folder was ended by SIGKILL.\n"
+
+
+@pytest.mark.nightly
+def test_it_runs_where_processes_are_not_forked(start):
+    """Only the children of the supervisor are spawned here."""
+    code = "from handoffaudit.cli.serve import processes; processes.START_METHOD = 'spawn'"
+    code += "; from handoffaudit.cli.main import main; main()"
+    up = start(program=[sys.executable, "-c", code]).wait_ready()
+    below = descendants(up.process.pid)
+    assert up.stop() == 0
+    assert "Stopped." in up.out
+    assert not [pid for pid in below if alive(pid)]
 
 
 def test_a_second_start_keeps_everything_and_prints_the_link_until_somebody_can_sign_in(start, folder):
@@ -234,6 +279,16 @@ def test_a_wrong_setting_is_refused(tmp_path):
     assert "HANDOFFAUDIT_CLAIM_SIZE is 0" in refused(tmp_path, HANDOFFAUDIT_CLAIM_SIZE="0")
     assert "HANDOFFAUDIT_CLAIM_SIZE" in refused(tmp_path, HANDOFFAUDIT_CLAIM_SIZE="many")
     assert "handoffaudit.E002" in refused(tmp_path, HANDOFFAUDIT_SECRET_KEY="short")
+
+
+def test_a_product_that_cannot_be_loaded_says_why(tmp_path):
+    """A new process, because the processes that tests fork have loaded the product."""
+    (tmp_path / "psycopg.py").write_text("raise ImportError('no libpq')")
+    environment = clean_environment(DATABASE_URL="postgresql://nobody@127.0.0.1/nothing")
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [*PRODUCT, "up", "--data", str(tmp_path / "data"), "--port", str(free_port())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: Error loading psycopg2 or psycopg module\n")
 
 
 def test_services_that_do_not_answer_are_refused(tmp_path):

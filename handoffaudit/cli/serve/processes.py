@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess as Process
 from pathlib import Path
 from typing import Any
 
+from handoffaudit.cli.bootstrap import start_django
 from handoffaudit.cli.serve.setup import prepare_or_error
 
 LOOK_SECONDS = 0.1
@@ -43,6 +44,27 @@ def list_stop_signals() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *hangup]
 
 
+def start_process(process: Process) -> None:
+    """Start a child that calls `end_on_signals`; a stop signal that comes before that call waits for it.
+
+    A forked child has the handlers of its parent at first, and they would swallow the signal.
+    """
+    numbers = list_stop_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def end_on_signals() -> None:
+    """Let the stop signals end this process, which `start_process` started."""
+    numbers = list_stop_signals()
+    for number in numbers:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
 @dataclass(slots=True)
 class Child:
     """A role and its current process; `pause` is the delay before a dead process is replaced, in seconds."""
@@ -57,7 +79,7 @@ class Child:
     def start(self) -> None:
         context: Any = multiprocessing.get_context(START_METHOD)
         self.process = context.Process(target=run_role, args=(self.name, os.getpid(), *self.arguments))
-        self.process.start()
+        start_process(self.process)
         self.started = time.monotonic()
 
 
@@ -97,9 +119,7 @@ class Supervisor:
         _kill_group(process)
         if now - child.started > STEADY_SECONDS:
             child.pause = FIRST_PAUSE
-        self.tell(
-            f"The {child.name} process {process.pid} {_describe_exit(code)}; another starts in {child.pause:g} s."
-        )
+        self.tell(f"The {child.name} process {process.pid} {describe_exit(code)}; another starts in {child.pause:g} s.")
         self.deaths[child.name] += 1
         child.process, child.start_at = None, now + child.pause
         child.pause = min(child.pause * 2, LONGEST_PAUSE)
@@ -126,7 +146,8 @@ def _kill_group(process: Process) -> None:
     process.kill()
 
 
-def _describe_exit(code: int) -> str:
+def describe_exit(code: int) -> str:
+    """Return how a process ended, as a predicate."""
     if code >= 0:
         return f"ended with code {code}"
     try:
@@ -154,29 +175,25 @@ def _watch_parent(parent: int) -> None:
 
 
 def load_django() -> None:
-    """Load Django and the models before the first fork. Do not start a thread here."""
+    """Load Django and the models before the first fork. Do not start a thread here.
+
+    Raises `Stop` for wrong settings.
+    """
     if START_METHOD != "fork":
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the time.
     gc.disable()
-    # Errors are ignored, because the preparation reports wrong settings, and the children fail with the same error.
-    with contextlib.suppress(Exception):
-        import django
-
-        import handoffaudit.celery  # noqa: F401 -- names the settings
-
-        django.setup(set_prefix=False)
+    # A fork can't repeat a failed load: Django reports the second attempt as reentrant, and not the cause.
+    start_django()
+    import handoffaudit.celery  # noqa: F401
 
 
 def load_modules() -> None:
     """Load the other modules of the children, so that the children share them. Do not start a thread here."""
     if START_METHOD != "fork":
         return
+    # Errors are ignored, because the children fail with the same error.
     with contextlib.suppress(Exception):
-        import django
-
-        # With wrong settings, this fails again.
-        django.setup(set_prefix=False)
         import granian.server  # noqa: F401
 
         import handoffaudit.urls  # noqa: F401
@@ -274,17 +291,20 @@ def silence_output() -> None:
         os.dup2(nowhere.fileno(), 1)
 
 
-def run_setup(answer: Connection) -> None:
-    """Prepare the data folder in a child process of the supervisor, and send the result."""
+def run_setup(answer: Connection, parent: int) -> None:
+    """Prepare the data folder in a child process of the supervisor `parent`, and send the result."""
+    end_on_signals()
+    exit_with_parent(parent)
     gc.enable()
-    for number in list_stop_signals():
-        signal.signal(number, signal.SIG_DFL)
-    prepared = prepare_or_error()
-    if prepared.error is None:
+    try:
+        prepared = prepare_or_error()
+    finally:
+        from django.conf import settings
         from django.db import connections
 
         # A child of multiprocessing ends without closing them, and SQLite would leave its log behind.
-        connections.close_all()
+        if settings.configured:
+            connections.close_all()
     answer.send(prepared)
 
 
@@ -292,8 +312,7 @@ def run_role(name: str, parent: int, *place: str) -> None:
     """Run a child process of the supervisor `parent`."""
     # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
     os.setsid()
-    for number in list_stop_signals():
-        signal.signal(number, signal.SIG_DFL)
+    end_on_signals()
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(f"handoff-{name}")
     silence_output()

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import signal
 import socket
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from handoffaudit.cli import Stop, up
-from handoffaudit.cli.serve.processes import list_stop_signals
+from handoffaudit.cli.serve.processes import end_on_signals, list_stop_signals, start_process
 
 
 def test_the_names_follow_the_host():
@@ -66,6 +67,22 @@ def test_the_end_of_a_session_stops_it_only_without_nohup(of_the_shell, stops):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_child_does_not_lose_a_signal_that_comes_before_it_is_ready():
+    def run() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        end_on_signals()
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    child = multiprocessing.get_context("fork").Process(target=run)
+    try:
+        start_process(child)
+        assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    child.join()
+    assert child.exitcode == -signal.SIGTERM
 
 
 def test_only_checkpoints_of_a_child_reach_the_standard_output():

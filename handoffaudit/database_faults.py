@@ -162,7 +162,7 @@ def limit_for_requests(opened: Any) -> None:
         limit = REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)
         opened.execute(
             f"SET lock_timeout = {limit}; SET statement_timeout = {int(1000 * settings.MAX_STATEMENT_SECONDS)};"
-            " SET max_parallel_workers_per_gather = 0; SET jit = off"
+            " SET max_parallel_workers_per_gather = 0; SET jit = off; SET client_min_messages = warning"
         )
     opened.is_for_requests = True
 

@@ -49,13 +49,16 @@ django.setup()
 # The real password hasher takes 0.3 s per password.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
+from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from tests import migrated, static_files
+from handoffaudit.handoffs import counts
+from tests import flush, migrated, static_files
 from tests.api import answers
 from tests.messages_api.server import MessagesServer, running
 from tests.scale import examples
 
 answers.install()
+flush.install()
 static_files.install()
 
 # Whether an example is right does not depend on how busy the machine is.
@@ -233,32 +236,22 @@ def django_db_setup(
             migrated.keep()
 
 
-@pytest.fixture(autouse=True)
-def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the wakes and stops of the webhook worker instead of starting threads that would outlive the test."""
-    asked: list[str] = []
-    stand_in = SimpleNamespace(wake_senders=lambda: asked.append("wake"), stop_senders=lambda: asked.append("stop"))
-    monkeypatch.setattr("handoffaudit.diagnostics.status.delivery", stand_in)
-    return asked
-
-
 @pytest.fixture(autouse=True, scope="session")
-def _no_late_totals() -> Iterator[None]:
-    """Keep the totals of the metrics in memory. The thread that stores them would outlive the test."""
+def _no_late_threads() -> Iterator[None]:
+    """Start neither the webhook worker nor the thread that stores the totals of the metrics: they outlive a test."""
+    idle = SimpleNamespace(wake_senders=lambda: None, stop_senders=lambda: None)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handoffaudit.diagnostics.status.delivery", idle)
         patch.setattr("handoffaudit.handoffs.counts._schedule", lambda: None)
         yield
 
 
+# Every test pays for this fixture, and `monkeypatch` would take most of its time.
 @pytest.fixture(autouse=True)
-def _no_earlier_totals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handoffaudit.handoffs.counts._pending_totals", Counter())
-
-
-@pytest.fixture(autouse=True)
-def _no_earlier_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget which refusals this process has recorded: the keys of tests have the same ids again and again."""
-    monkeypatch.setattr("handoffaudit.accounts.keys._recorded", {})
+def _nothing_earlier() -> None:
+    """Forget totals and recorded refusals of the tests before: the keys of tests have the same ids again and again."""
+    counts._pending_totals = Counter()
+    keys._recorded = {}
 
 
 @pytest.fixture

@@ -285,18 +285,11 @@ def watch(  # noqa: PLR0913 (click hands over each option)
 
 def _until_interrupted(watching: "Watcher", every: float) -> None:
     """Scan the folder in a loop until Ctrl-C or SIGTERM."""
-    stopped = False
-
-    def stop(*_: object) -> None:
-        nonlocal stopped
-        # A library that is running may catch the exception.
-        stopped = True
-        raise KeyboardInterrupt
-
+    # A shell without job control ignores SIGINT for background programs.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+        signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
-        while not stopped:
+        while True:
             watching.look(time.monotonic())
             time.sleep(every)
     # The terminal shows ^C in the current line, so the summary needs a new line.

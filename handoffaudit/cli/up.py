@@ -5,6 +5,7 @@ import fcntl
 import http.client
 import ipaddress
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -17,12 +18,23 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import describe_unwritable
-from handoffaudit.cli.serve.processes import LOOK_SECONDS, Child, Supervisor, list_stop_signals, load_modules
+from handoffaudit.cli.serve.processes import (
+    LOOK_SECONDS,
+    START_METHOD,
+    Child,
+    Supervisor,
+    list_stop_signals,
+    load_django,
+    load_modules,
+    run_setup,
+)
+from handoffaudit.cli.serve.setup import Prepared
 from handoffaudit.cli.terminal import data_folder, data_option, example
 
 # If a start was killed, its children release the port within this time.
@@ -171,7 +183,7 @@ def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None 
         say("  Preparing the database and the static files …")
         try:
             prepared = prepare()
-            announce(address, folder, prepared["link"])
+            announce(address, folder, prepared.link)
             supervisor.start()
             if wait_until_ready(supervisor, browser_host(host), port):
                 ready = click.style("Ready", fg="green", bold=True)
@@ -207,21 +219,26 @@ def obey_signals(supervisor: Supervisor) -> None:
         signal.signal(number, stop)
 
 
-def prepare() -> dict[str, str | None]:
+def prepare() -> Prepared:
     """Prepare the database and the static files in a process that ends; load the children's modules meanwhile."""
-    command = [sys.executable, "-P", "-m", "handoffaudit.cli.serve.setup", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as setup:  # noqa: S603
-        load_modules()
-        answer, _ = setup.communicate()
+    load_django()
+    answer, childs_end = multiprocessing.Pipe(duplex=False)
+    context: Any = multiprocessing.get_context(START_METHOD)
+    setup = context.Process(target=run_setup, args=(childs_end,))
+    setup.start()
+    childs_end.close()
+    load_modules()
     try:
-        prepared = json.loads(answer)
-    except ValueError:
+        prepared: Prepared = answer.recv()
+    except EOFError:
         raise Stop("The start failed: see the messages above.", 1) from None
-    for line in prepared["warnings"]:
+    finally:
+        setup.join()
+    for line in prepared.warnings:
         warn(line)
-    if prepared["error"]:
-        raise Stop(prepared["error"])
-    return dict(prepared)
+    if prepared.error:
+        raise Stop(prepared.error)
+    return prepared
 
 
 def announce(address: str, folder: Path, link: str | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 # psycopg prepares a statement by itself after this many runs.
 _ONLY_ON_REQUEST = sys.maxsize
+
+
+# An expression without a value. It makes the commit of a transaction that only reads wait for a synchronous standby,
+# which may lack what the transaction has read.
+AWAIT_STANDBY: Final = (
+    "CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(TRUE, '', '') END"
+)
 
 
 @cache
@@ -279,6 +286,12 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT {function}(%s, %s)", [kind, number])
+
+
+def await_standby() -> None:
+    """Let the commit wait for a synchronous standby if the transaction only answers what an earlier one stored."""
+    if is_postgresql():
+        fetch_rows(f"SELECT {AWAIT_STANDBY}", [])
 
 
 def release_connection() -> None:

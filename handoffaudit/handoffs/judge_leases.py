@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import cache
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.utils import timezone
 
@@ -55,7 +55,7 @@ class Lease:
         """Lock the handoffs and their lineages, and then the lease, until the transaction ends.
 
         Return the primary keys of the handoffs that this lease still holds. Nobody may have changed their rows since
-        the lease was taken: an erasure, for example, increases the version. With `ends`, also delete the lease.
+        the worker read them: an erasure, for example, increases the version. With `ends`, also delete the lease.
         """
         rows = attempts.lock(self.handoffs)
         lock = _LOCK if db.is_postgresql() else _FIND
@@ -174,16 +174,22 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
                 db.execute_each(_INSERT, [[token.hex, *times, json.dumps([pk.hex for pk in keys])]])
     # The rows are read after the worker's turn. Otherwise a worker that is frozen while PostgreSQL sends it more than
     # the buffers of the connection hold would keep all others waiting.
-    handoffs = _read(keys) if keys else []
-    for handoff in handoffs:
-        handoff.state, handoff.tries = State.VALIDATING, 1
-    return Lease(token, handoffs, now) if handoffs else None
+    lease = Lease(token, [], now)
+    try:
+        lease.handoffs.extend(_read(keys) if keys else [])
+    except (InterfaceError, OperationalError):
+        note_lost(lease)
+        raise
+    return lease if lease.handoffs else None
 
 
 def _read(keys: list[uuid.UUID]) -> list[Handoff]:
     reader = db.reader_of(Handoff)
     is_key, values = db.among(keys)
-    return reader.run(f'SELECT {reader.columns} FROM "{_TABLE}" WHERE id {is_key} ORDER BY id', values)  # noqa: S608
+    found = reader.run(f'SELECT {reader.columns} FROM "{_TABLE}" WHERE id {is_key} ORDER BY id', values)  # noqa: S608
+    for handoff in found:
+        handoff.state, handoff.tries = State.VALIDATING, 1
+    return found
 
 
 @cache

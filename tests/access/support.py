@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from handoffaudit.api.app import api
@@ -62,6 +63,26 @@ def _operations() -> Iterator[tuple[str, str, Any]]:
             for operation in view.operations:
                 for method in operation.methods:
                     yield _PLAIN.sub("{", prefix + path), method, operation
+
+
+@contextmanager
+def nothing_changes() -> Iterator[None]:
+    """Fail if a row of the product's own tables differs after the block; undo what the block wrote.
+
+    SQLite counts the rows that a connection has written. While the count stays the same, the tables need not be read.
+    """
+    written, start = _count_written(), transaction.savepoint()
+    assert start, "only a transaction can be undone"
+    yield
+    if written is not None and _count_written() == written:
+        return
+    after = everything()
+    transaction.savepoint_rollback(start)
+    assert after == everything()
+
+
+def _count_written() -> int | None:
+    return connection.connection.total_changes if connection.vendor == "sqlite" else None
 
 
 def everything() -> dict[str, list[tuple[Any, ...]]]:

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from tests.browser.product import PASSWORD, Product, Sender, product_of
 from tests.browser.watching import watch
 from tests.running.conftest import Up, prepared, wait_for
+from tests.scale import cases
 
 ARGUMENTS = [
     "--headless",
@@ -19,11 +20,17 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A new renderer for each page takes a fifth of the page's processor time.
+    "--renderer-process-limit=1",
 ]
 TIMEOUT = 60_000
 HEIGHTS = {390: 844, 1440: 900}
 
 OpenPage = Callable[..., Page]
+# A page without JavaScript is plain HTML, and other tests send its forms by day.
+scripting = pytest.mark.parametrize(
+    "javascript", cases([True, False], [True]), ids=["with JavaScript", "without JavaScript"]
+)
 
 
 @pytest.fixture(scope="package")

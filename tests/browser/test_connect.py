@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import scripting
 from tests.browser.watching import violations
 from tests.running.conftest import Up, prepared
 
@@ -81,7 +82,7 @@ def test_the_lines_for_typescript_work_as_they_are(newcomer: Page, fresh: Up) ->
     expect(newcomer.locator("#arrived")).to_contain_text("may start")
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+@scripting
 def test_a_new_key_goes_along_from_way_to_way(newcomer: Page, browser: Browser, fresh: Up, javascript: bool) -> None:
     page = browser.new_page(storage_state=newcomer.context.storage_state(), java_script_enabled=javascript)
     page.goto(f"{fresh.address}/t/default/settings/keys/")

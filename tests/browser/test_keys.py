@@ -6,6 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import scripting
 from tests.browser.product import ACCEPTED, Product, Sender, anew
 from tests.browser.watching import overflow, violations
 
@@ -17,7 +18,7 @@ def sender(product: Product) -> Sender:
     return product.senders["doors"]
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+@scripting
 def test_a_key_is_shown_once_works_and_stops_working(open_page, product, sender, javascript):
     page = open_page("mara", javascript=javascript)
     name = "night-shift" if javascript else "day-shift"

@@ -9,11 +9,16 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.product import Sender
 from tests.browser.watching import overflow, settled, violations
+from tests.scale import cases
 
 pytestmark = pytest.mark.browser
 
 OpenPage = Callable[..., Page]
-LISTS = ("handoffs/?saved=all", "groups/?saved=all", "traces/?saved=all", "agents/?period=30d")
+# The lists share the panel, and each opens another kind of item.
+LISTS = cases(
+    ("handoffs/?saved=all", "groups/?saved=all", "traces/?saved=all", "agents/?period=30d"),
+    ("handoffs/?saved=all", "traces/?saved=all"),
+)
 
 
 def shown(page: Page) -> str:

@@ -15,8 +15,11 @@ from tests.messages_api.scripted import Scripted, says
 from tests.messages_api.server import MessagesServer, running
 from tests.running.conftest import Up, prepared, wait_for
 
+# The product with an LLM takes as long to start as the other tests take. By day, tests/dashboard/policies sends these
+# forms.
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.nightly,
     pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"]),
 ]
 SHARP = "Doubt the seventh."

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.product import CIRCLE, Product, Sender
 from tests.browser.watching import overflow, violations
+from tests.scale import cases
 
 pytestmark = pytest.mark.browser
 
@@ -88,9 +89,12 @@ def test_a_command_is_carried_out_from_any_page(page: Page) -> None:
         expect(page).to_have_url(address)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_menu_is_accessible_and_fits(open_page, default: Sender, width: int, scheme: str) -> None:
+MENUS = [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")]
+
+
+@pytest.mark.parametrize("menu", cases(MENUS, MENUS[:2]))
+def test_the_menu_is_accessible_and_fits(open_page, default: Sender, menu: tuple[int, str]) -> None:
+    width, scheme = menu
     page = open_page("mara", width=width, color_scheme=scheme)
     page.goto(f"{default.pages}traces/")
     page.keyboard.press("Control+k")

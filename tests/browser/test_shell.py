@@ -5,8 +5,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import scripting
 from tests.browser.product import CIRCLE_WITH_REASON, PASSWORD
 from tests.browser.watching import overflow
+from tests.scale import cases
 
 pytestmark = pytest.mark.browser
 
@@ -76,7 +78,7 @@ def test_the_skip_link_leads_past_the_menu(open_page, default):
     assert page.evaluate("document.getElementById('main').contains(document.activeElement)")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", cases(["light", "dark"], ["light"]))
 def test_what_has_the_focus_shows_it(open_page, default, scheme):
     page = open_page("mara", color_scheme=scheme)
     reference = default.get(CIRCLE_WITH_REASON)["id"]
@@ -101,7 +103,7 @@ def assert_rings(page: Page, most: int) -> None:
     assert seen >= 3
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+@scripting
 def test_the_theme_is_kept_from_page_to_page(open_page, default, javascript):
     page = open_page("vik", javascript=javascript, color_scheme="light")
     page.goto(f"{default.pages}handoffs/?state=held")
@@ -144,7 +146,7 @@ def test_the_menu_of_tenants_leads_from_one_to_the_other(open_page, default):
     expect(page.get_by_role("heading", name="First steps")).to_be_visible()
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+@scripting
 def test_the_menu_of_a_narrow_screen_opens_and_leads_on(open_page, default, javascript):
     page = open_page("vik", width=390, javascript=javascript)
     page.goto(default.pages)
@@ -181,7 +183,7 @@ def test_keys_lead_from_page_to_page_and_are_silent_while_typing(open_page, defa
     expect(page.get_by_role("heading", level=1, name="Handoffs")).to_be_visible()
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+@scripting
 def test_compact_shows_more_rows_and_stays(open_page, default, javascript):
     page = open_page("vik", javascript=javascript)
     page.goto(f"{default.pages}agents/?period=30d")

@@ -22,7 +22,7 @@ from tests.browser.product import PASSWORD
 from tests.browser.watching import overflow, unreadable, violations, watch
 from tests.conftest import REQUIRED
 from tests.pages import inline_parts
-from tests.running.conftest import Up, free_port, prepared, wait_for
+from tests.running.conftest import PRODUCT, Up, free_port, prepared, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -54,6 +54,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     up = Up(
         prepared(tmp_path_factory.mktemp("sign-in") / "data"),
         port=port,
+        program=PRODUCT,
         HANDOFFAUDIT_PUBLIC_URL=address,
         HANDOFFAUDIT_OIDC_ISSUER=issuer,
         HANDOFFAUDIT_OIDC_CLIENT_ID="handoffaudit",

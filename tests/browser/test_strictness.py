@@ -5,12 +5,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import scripting
 from tests.browser.product import Product, Sender
 from tests.browser.watching import overflow, settled, violations
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"]),
+    scripting,
 ]
 
 

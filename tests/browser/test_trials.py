@@ -6,13 +6,14 @@ import uuid
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import scripting
 from tests.browser.product import ACCEPTED, Product, Sender
 from tests.browser.watching import overflow, settled, violations
 from tests.running.conftest import wait_for
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"]),
+    scripting,
 ]
 
 

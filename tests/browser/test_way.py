@@ -5,11 +5,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import scripting
 from tests.browser.product import CIRCLE, CIRCLE_WITH_REASON, PASSWORD, Product, Sender
 
 pytestmark = pytest.mark.browser
-scripting = pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
-widths = pytest.mark.parametrize("width", [390, 1440], ids=["narrow", "wide"])
 # Two runs cover each width and each scripting mode; all four combinations would test nothing more.
 pairs = pytest.mark.parametrize(
     ("width", "javascript"), [(390, False), (1440, True)], ids=["narrow without JavaScript", "wide with JavaScript"]
@@ -28,8 +27,7 @@ def go(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
 
 
-@scripting
-@widths
+@pairs
 def test_a_held_one_is_seen_and_approved(open_page, sender, width, javascript):
     sent = sender.submit(CIRCLE_WITH_REASON)
     assert sent["state"] == "held"

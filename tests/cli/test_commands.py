@@ -58,7 +58,13 @@ def test_where_no_data_is_none_is_made(arguments, tmp_path):
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_migration_makes_them(tmp_path):
+def test_the_first_migration_makes_them(tmp_path):
+    assert run("manage", "migrate", "contenttypes", folder=tmp_path / "new").returncode == 0
+    assert (tmp_path / "new" / "handoffaudit.sqlite3").is_file()
+
+
+@pytest.mark.nightly
+def test_all_migrations_make_them(tmp_path):
     assert run("manage", "migrate", folder=tmp_path / "new").returncode == 0
     assert run("key", "list", folder=tmp_path / "new").returncode == 0
 

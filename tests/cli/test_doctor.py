@@ -23,6 +23,7 @@ from handoffaudit.cli.doctor_checks import check_libraries, describe_unmet
 from handoffaudit.cli.doctor_servers import compare_clocks
 from tests.messages_api.server import MessagesServer
 from tests.running.conftest import PRODUCT, clean_environment, free_port, prepared, run
+from tests.scale import cases
 
 DATABASE = "handoffaudit.sqlite3"
 
@@ -222,8 +223,12 @@ def run_without_rights(folder: Path) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-@pytest.mark.parametrize(("mode", "name"), [(0o500, ""), (0o000, ""), (0o400, DATABASE), (0o500, "queue")])
-def test_a_folder_that_this_user_cannot_use_is_one_error(folder: Path, mode: int, name: str) -> None:
+UNUSABLE = [(0o500, ""), (0o000, ""), (0o400, DATABASE), (0o500, "queue")]
+
+
+@pytest.mark.parametrize("case", cases(UNUSABLE, [(0o500, ""), (0o400, DATABASE)]))
+def test_a_folder_that_this_user_cannot_use_is_one_error(folder: Path, case: tuple[int, str]) -> None:
+    mode, name = case
     path = folder / name
     path.chmod(mode)
     try:

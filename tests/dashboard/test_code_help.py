@@ -33,9 +33,8 @@ def flagged(tenant: Tenant) -> list[Handoff]:
     return found
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
+def test_pages_and_lists_about_codes_lead_to_what_they_mean(as_admin: Client, flagged: list[Handoff]) -> None:
+    for address in (
         "/t/acme/?period=30d",
         "/t/acme/agents/solver/",
         "/t/acme/diagnostics/",
@@ -43,12 +42,8 @@ def flagged(tenant: Tenant) -> list[Handoff]:
         "/t/acme/traces/work/1/",
         f"/t/acme/handoffs/?code={NUMBER}",
         f"/t/acme/groups/?code={NUMBER}",
-    ],
-)
-def test_pages_and_lists_about_codes_lead_to_what_they_mean(
-    address: str, as_admin: Client, flagged: list[Handoff]
-) -> None:
-    assert NUMBER in linked(as_admin, address)
+    ):
+        assert NUMBER in linked(as_admin, address), address
 
 
 def test_the_queue_of_a_code_leads_to_what_it_means(as_admin: Client, circular: Handoff) -> None:

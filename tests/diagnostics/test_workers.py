@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings as configured
@@ -104,6 +105,15 @@ def test_who_answers_requests_opens_the_alert_where_no_worker_runs(tenant: Tenan
     status.evaluate_without_workers()
     assert Alert.objects.get().kind == "queue_age"
     assert not alert_rules.anything_due()
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the wakes and stops of the webhook worker."""
+    asked: list[str] = []
+    recorder = SimpleNamespace(wake_senders=lambda: asked.append("wake"), stop_senders=lambda: asked.append("stop"))
+    monkeypatch.setattr(status, "delivery", recorder)
+    return asked
 
 
 def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(

@@ -109,6 +109,24 @@ def test_a_commit_without_its_standby_is_not_acknowledged(postgres: OwnPostgres,
         assert opened.execute("SELECT number FROM kept ORDER BY number").fetchall() == [(1,), (2,)]
 
 
+def test_a_submission_without_its_standby_is_not_acknowledged(limited: Installation, postgres: OwnPostgres) -> None:
+    sent = payload(handoff_id="once")
+    with limited.client() as api, psycopg.connect(postgres.url, autocommit=True) as server:
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        server.execute("SELECT pg_reload_conf()")
+        eventually(lambda: server.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+        for answer in (api.post("/handoffs", json=sent), api.post("/handoffs", json=sent)):
+            assert (answer.status_code, answer.json()["cause"]) == (503, "away")
+        repeated = api.post("/handoffs/batch", json=[sent, payload()])
+        assert (repeated.status_code, repeated.json()["cause"]) == (503, "away")
+        server.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        server.execute("SELECT pg_reload_conf()")
+        eventually(lambda: server.execute("SHOW synchronous_standby_names").fetchone() == ("",))
+        assert api.post("/handoffs", json=sent).status_code == 200
+        stored = "SELECT count(*) FROM handoffs_handoff WHERE handoff_id = 'once'"
+        assert server.execute(stored).fetchone() == (1,)
+
+
 def assert_slow(ask) -> httpx.Response:
     """Check that a request is refused soon because of a slow statement, and return the answer."""
     started = time.monotonic()

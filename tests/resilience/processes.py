@@ -15,19 +15,14 @@ import httpx
 import psycopg
 
 from handoffaudit.handoffs import notify
+from tests import warm
+from tests.resilience import serve
 from tests.running.conftest import free_port
 
-SERVE = """
-import sys
-from granian.constants import HTTPModes, Interfaces
-from granian.server import Server
-Server("handoffaudit.wsgi:application", address=sys.argv[2], port=int(sys.argv[1]), interface=Interfaces.WSGI,
-       workers=1, blocking_threads=32, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
-"""
-WORKER = [
-    *(sys.executable, "-m", "celery", "-A", "handoffaudit.celery", "worker", "-P", "threads"),
+WORKER = (
+    *("celery", "-A", "handoffaudit.celery", "worker", "-P", "threads"),
     *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
-]
+)
 ASKERS = 8
 
 # Tests must not use a person's settings and key.
@@ -79,12 +74,15 @@ class Installation:
             "REDIS_URL": "",
             **environment,
         }
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[warm.AnyProcess] = []
         self.url = ""
         (folder / "static").mkdir(parents=True)
+        # An older checkout lacks the second way, which makes an SQLite database in a moment.
+        migrate = "django.core.management import call_command; call_command('migrate', verbosity=0)"
+        if code is None:
+            migrate = "handoffaudit.cli import database; database.migrate()"
         self.key = self.run(
-            "from django.core.management import call_command\n"
-            "call_command('migrate', verbosity=0)\n"
+            f"from {migrate}\n"
             "from handoffaudit.accounts import keys, tenants\n"
             "tenant = tenants.create(slug='acme', name='Acme', actor='tests')\n"
             "scopes = ['ingest', 'read', 'review']\n"
@@ -93,16 +91,18 @@ class Installation:
 
     def run(self, code: str) -> str:
         """Run code inside the installation in a process of its own, and return what the code printed."""
-        program = f"import django; django.setup()\n{code}"
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=self.code,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        if self.code is None:
+            done = warm.run(code, module="tests.resilience.snippet", env=self.environment)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-c", f"import django; django.setup()\n{code}"],
+                cwd=self.code,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -122,21 +122,27 @@ class Installation:
         ((number,),) = self.query("SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating')")
         return int(number)
 
-    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
+    def start(self, module: str, *arguments: str, within: Sequence[str] = ()) -> warm.AnyProcess:
+        """Start `python -m MODULE`. `within` is the start of a command that runs the rest elsewhere."""
+        process: warm.AnyProcess
         with (self.folder / "processes.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=self.code, env=self.environment, stdout=log, stderr=log, start_new_session=True
-            )
+            if within or self.code:
+                # An older checkout lacks the module of the tests.
+                program = ["-c", Path(serve.__file__).read_text()] if module == serve.__name__ else ["-m", module]
+                command = [*within, sys.executable, *program, *arguments]
+                process = subprocess.Popen(
+                    command, cwd=self.code, env=self.environment, stdout=log, stderr=log, start_new_session=True
+                )
+            else:
+                streams = {"stdout": log, "stderr": log}
+                process = warm.start(module, *arguments, **streams, env=self.environment, new_group=True)
         self.processes.append(process)
         return process
 
-    def web(
-        self, address: str = "127.0.0.1", within: Sequence[str] = (), port: int | None = None
-    ) -> subprocess.Popen[bytes]:
-        """Start a web process. `within` is the start of a command that runs the rest elsewhere."""
+    def web(self, address: str = "127.0.0.1", within: Sequence[str] = (), port: int | None = None) -> warm.AnyProcess:
         port = port or free_port()
         self.url = f"http://{address}:{port}"
-        process = self.start([*within, sys.executable, "-c", SERVE, str(port), address])
+        process = self.start(serve.__name__, str(port), address, within=within)
         eventually(self.answers, what=self.log())
         return process
 
@@ -146,12 +152,12 @@ class Installation:
         except httpx.TransportError:
             return False
 
-    def worker(self, within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        return self.start([*within, *WORKER, "--queues", "structural", "--concurrency", "2"])
+    def worker(self, within: Sequence[str] = ()) -> warm.AnyProcess:
+        return self.start(*WORKER, "--queues", "structural", "--concurrency", "2", within=within)
 
-    def asker(self) -> subprocess.Popen[bytes]:
+    def asker(self) -> warm.AnyProcess:
         """Start a worker of the queue of LLM checks."""
-        return self.start([*WORKER, "--queues", "semantic", "--concurrency", str(ASKERS)])
+        return self.start(*WORKER, "--queues", "semantic", "--concurrency", str(ASKERS))
 
     def set_model(self, url: str) -> None:
         """Set the LLM of the processes that start from now on, with short timeouts."""
@@ -182,7 +188,7 @@ class Installation:
         self.run(CLEAR)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: warm.AnyProcess) -> None:
     """Kill the process and its children at once, without time to clean up."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

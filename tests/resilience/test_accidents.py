@@ -12,6 +12,7 @@ from tests.handoffs.support import payload
 from tests.resilience.conftest import BOTH
 from tests.resilience.processes import Installation, OwnRedis, eventually, kill
 from tests.resilience.state import assert_all_are_judged_once
+from tests.scale import size
 from tests.validation.telemetry.support import agent, export, transfer
 
 
@@ -23,17 +24,18 @@ def send(client: httpx.Client, number: int, name: str = "h") -> None:
 @BOTH
 def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(installation: Installation) -> None:
     installation.web()
-    first = installation.worker()
+    number = size(800)
     with installation.client() as client:
         for part in range(3):
-            send(client, 400, f"{part}-")
+            send(client, number, f"{part}-")
+        first = installation.worker()
         # In the middle: some are judged, some are leased, some were never looked at.
-        eventually(lambda: installation.waiting() < 1200, what=installation.log())
+        eventually(lambda: installation.waiting() < 3 * number, what=installation.log())
         kill(first)
-        assert 0 < installation.waiting() < 1200
+        assert 0 < installation.waiting() < 3 * number
         installation.worker()
         installation.worker()
-        assert_all_are_judged_once(installation, 1200)
+        assert_all_are_judged_once(installation, 3 * number)
 
 
 @pytest.mark.nightly

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 
 import httpx
 import pytest
@@ -38,8 +39,9 @@ def _prepared() -> Path:
     """Return a data folder as a first start leaves it."""
     # Below the folder that goes when the tests end.
     folder = Path(tempfile.mkdtemp(dir=os.environ["HANDOFFAUDIT_DATA"])) / "data"
-    prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
-    subprocess.run(prepare, env=clean_environment(HANDOFFAUDIT_DATA=str(folder)), capture_output=True, check=True)
+    environment = clean_environment(HANDOFFAUDIT_DATA=str(folder))
+    done = warm.run(module="handoffaudit.cli.serve.setup", env=environment)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -92,7 +94,7 @@ def wait_for(true: Callable[[], object], seconds: float = 240.0) -> None:
 
 
 class Up:
-    """One start of `handoffaudit up`."""
+    """One start of `handoffaudit up`, by day in a fork of a process that has loaded it, unless a program is given."""
 
     def __init__(
         self, folder: Path, *arguments: str, port: int | None = None, program: list[str] | None = None, **env: str
@@ -103,14 +105,16 @@ class Up:
         logs = folder.parent / f"logs-{self.port}-{time.monotonic_ns()}"
         logs.mkdir(parents=True)
         self._out, self._err = logs / "out", logs / "err"
+        words = ["up", "--data", str(folder), "--port", str(self.port), *arguments]
+        environment = clean_environment(PYTHONUNBUFFERED="1", **env)
+        self.process: warm.AnyProcess
         with self._out.open("w") as out, self._err.open("w") as err:
-            self.process = subprocess.Popen(
-                [*(program or PRODUCT), "up", "--data", str(folder), "--port", str(self.port), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=clean_environment(PYTHONUNBUFFERED="1", **env),
-            )
+            if program:
+                self.process = subprocess.Popen(
+                    [*program, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
+                )
+            else:
+                self.process = warm.start("handoffaudit", *words, stdout=out, stderr=err, env=environment)
 
     @property
     def out(self) -> str:
@@ -170,8 +174,8 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
     """Yield a function that starts the product, in `folder` by default, and stop all started products at the end."""
     started: list[Up] = []
 
-    def start_one(*arguments: str, folder: Path | None = None, **given: str) -> Up:
-        up = Up(folder or request.getfixturevalue("folder"), *arguments, **given)  # type: ignore[arg-type]
+    def start_one(*arguments: str, folder: Path | None = None, **given: Any) -> Up:
+        up = Up(folder or request.getfixturevalue("folder"), *arguments, **given)
         started.append(up)
         return up
 
@@ -182,8 +186,8 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Yield one product for all tests that do not stop it."""
-    up = Up(prepared(tmp_path_factory.mktemp("running") / "data"))
+    """Yield one product for all tests that do not stop it, started as users start it."""
+    up = Up(prepared(tmp_path_factory.mktemp("running") / "data"), program=PRODUCT)
     try:
         yield up.wait_ready()
     finally:

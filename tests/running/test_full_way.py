@@ -16,6 +16,7 @@ import psycopg
 import pytest
 import yaml
 
+from tests import warm
 from tests.running.conftest import clean_environment, free_port, run, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +52,9 @@ def environment(
 
 
 def command(service: str, **changed: str) -> list[str]:
+    """Return the module of a service's command, and the arguments of the command."""
     words = [changed.get(word, word) for word in SERVICES[service]["command"]]
-    return [sys.executable if word == "python" else word for word in words]
+    return words[2:] if words[:2] == ["python", "-m"] else words
 
 
 class Full:
@@ -60,12 +62,14 @@ class Full:
         self.environment = environment
         self.port = free_port()
         self.address = f"http://localhost:{self.port}"
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[warm.AnyProcess] = []
 
-    def start(self, service: str, **changed: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command(service, **changed), env=self.environment, start_new_session=True)
+    def start(self, service: str, **changed: str) -> None:
+        module, *arguments = command(service, **changed)
+        with (Path(self.environment["HANDOFFAUDIT_DATA"]) / "processes.log").open("ab") as log:
+            streams = {"stdout": log, "stderr": log}
+            process = warm.start(module, *arguments, **streams, env=self.environment, new_group=True)
         self.processes.append(process)
-        return process
 
     def stop(self) -> None:
         for process in self.processes:
@@ -81,12 +85,13 @@ class Full:
 
 @pytest.fixture(scope="module")
 def full(environment: dict[str, str]) -> Iterator[Full]:
-    prepared = subprocess.run(command("prepare"), env=environment, capture_output=True, text=True, check=True)
+    module, *arguments = command("prepare")
+    prepared = warm.run(*arguments, module=module, env=environment)
+    assert prepared.returncode == 0, prepared.stderr
     assert "one-time link: http://localhost:8000/welcome/" in prepared.stdout
     full = Full(environment)
     try:
         full.start("web", **{"8000": str(full.port), "0.0.0.0": "127.0.0.1"})  # noqa: S104 -- replaced
-        full.start("worker")
         full.start("worker")
         wait_for(lambda: answers(f"http://127.0.0.1:{full.port}/readyz"))
         yield full
@@ -101,7 +106,10 @@ def answers(address: str) -> bool:
         return False
 
 
+# By day, the tests of `resilience` kill a worker of an installation with PostgreSQL and Redis.
+@pytest.mark.nightly
 def test_an_import_over_http_is_judged_while_a_worker_is_killed(full: Full, tmp_path: Path) -> None:
+    full.start("worker")
     key = run("key", "create", "tests", folder=tmp_path, **full.environment).stdout.strip()
     lines = tmp_path / "lines.jsonl"
     document = {
@@ -133,10 +141,13 @@ def test_an_import_over_http_is_judged_while_a_worker_is_killed(full: Full, tmp_
 
 def passes(service: str, words: list[str], full: Full) -> bool:
     """Run the health check as often as the service may fail it in a row before it counts as unhealthy."""
-    return any(
-        subprocess.run(words, env=full.environment, check=False).returncode == 0
-        for _ in range(SERVICES[service]["healthcheck"]["retries"])
-    )
+    return any(is_healthy(words, full) for _ in range(SERVICES[service]["healthcheck"]["retries"]))
+
+
+def is_healthy(words: list[str], full: Full) -> bool:
+    if words[0] == "celery":
+        return warm.run(*words[1:], module="celery", env=full.environment).returncode == 0
+    return subprocess.run(words, env=full.environment, check=False).returncode == 0
 
 
 def test_the_health_checks_pass(full: Full) -> None:

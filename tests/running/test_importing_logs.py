@@ -3,12 +3,12 @@
 import json
 import signal
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
+from tests import warm
 from tests.diagnostics.logs.support import gate_lines
-from tests.running.conftest import PRODUCT, clean_environment, run, wait_for
+from tests.running.conftest import clean_environment, run, wait_for
 
 NUMBER = 300_000
 
@@ -24,12 +24,7 @@ def counted(folder: Path) -> int:
 def test_a_killed_import_is_finished_by_doing_it_again(folder: Path, tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_bytes(gate_lines(1, NUMBER))
-    first = subprocess.Popen(
-        [*PRODUCT, "import-log", str(log)],
-        env=clean_environment(HANDOFFAUDIT_DATA=str(folder)),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    first = warm.start("handoffaudit", "import-log", str(log), env=clean_environment(HANDOFFAUDIT_DATA=str(folder)))
     wait_for(lambda: counted(folder) > 0)
     first.kill()
     assert first.wait() == -signal.SIGKILL

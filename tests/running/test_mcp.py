@@ -16,8 +16,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from handoffaudit.cli.main import main
-from handoffaudit.cli.mcp_api import _explain
-from handoffaudit.cli.mcp_tools import _judgement
+from handoffaudit.cli.mcp_api import Api, _explain
+from handoffaudit.cli.mcp_tools import _judgement, create_server
 from tests.client.conftest import NOWHERE
 from tests.running.conftest import PRODUCT, Up, clean_environment, run
 
@@ -43,6 +43,28 @@ def serve(url: str, key: str, work: Work) -> None:
         host = StdioServerParameters(command=PRODUCT[0], args=[*PRODUCT[1:], "mcp"], env=environment)
         async with Client(stdio_client(host)) as client:
             await work(client)
+
+    asyncio.run(asyncio.wait_for(connect(), 240))
+
+
+def serve_here(url: str, key: str, work: Work) -> None:
+    """Give `work` a client of the same server in this process, because the command takes seconds to start."""
+
+    apis: list[Api] = []
+
+    def make_api(*given: str) -> Api:
+        apis.append(Api(*given))
+        return apis[-1]
+
+    async def connect() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("handoffaudit.cli.mcp_tools.Api", make_api)
+            server = create_server(url, key)
+        async with Client(server) as client:
+            await work(client)
+        # The command leaves its connections to the end of the process.
+        for api in apis:
+            await api._http.aclose()
 
     asyncio.run(asyncio.wait_for(connect(), 240))
 
@@ -142,7 +164,7 @@ def test_a_held_handoff_waits_and_its_approval_is_used_once(running: Up, key: st
         assert other.status_code == 409
 
     stored: list[str] = []
-    serve(running.address, key, work)
+    serve_here(running.address, key, work)
 
 
 def test_wrong_arguments_are_refused_with_a_remedy(running: Up, key: str) -> None:
@@ -166,7 +188,7 @@ def test_wrong_arguments_are_refused_with_a_remedy(running: Up, key: str) -> Non
         huge = await refused(host, "check_handoff", **{**ARGUMENTS, "data": "x" * 17_000_000})
         assert "send a summary" in huge
 
-    serve(running.address, key, work)
+    serve_here(running.address, key, work)
 
 
 def test_hostile_content_does_not_lengthen_answers(running: Up, key: str) -> None:
@@ -191,7 +213,7 @@ def test_hostile_content_does_not_lengthen_answers(running: Up, key: str) -> Non
         await call(host, "submit_handoff", **ARGUMENTS | names | {"handoff_type": "y" * 200})
         await call(host, "list_blocked", limit=50)
 
-    serve(running.address, key, work)
+    serve_here(running.address, key, work)
 
 
 def test_a_key_that_may_not_submit_is_told_which_scope_is_missing(running: Up) -> None:
@@ -209,9 +231,9 @@ def test_a_key_that_may_not_submit_is_told_which_scope_is_missing(running: Up) -
     async def unknown(host: Client) -> None:
         assert "handoffaudit key create" in await refused(host, "list_blocked")
 
-    serve(running.address, reads, read_only)
-    serve(running.address, sends, send_only)
-    serve(running.address, "ha_unknown", unknown)
+    serve_here(running.address, reads, read_only)
+    serve_here(running.address, sends, send_only)
+    serve_here(running.address, "ha_unknown", unknown)
 
 
 def test_another_tenant_sees_nothing(running: Up, key: str) -> None:
@@ -226,8 +248,8 @@ def test_another_tenant_sees_nothing(running: Up, key: str) -> None:
     made = run("manage", "shell", "-c", code, folder=running.folder)
     assert made.returncode == 0, made.stderr
     other = run("key", "create", "x", "--tenant", "other", folder=running.folder).stdout.strip()
-    serve(running.address, key, submit)
-    serve(running.address, other, look)
+    serve_here(running.address, key, submit)
+    serve_here(running.address, other, look)
 
 
 def test_without_a_server_each_tool_says_what_to_check() -> None:
@@ -237,7 +259,7 @@ def test_without_a_server_each_tool_says_what_to_check() -> None:
         assert (await call(host, "explain_code", code="tokens.over_budget"))["severity"] == "error"
         assert "drop_table" in await refused(host, "drop_table")
 
-    serve(NOWHERE, "ha_any", work)
+    serve_here(NOWHERE, "ha_any", work)
 
 
 def test_control_c_ends_the_command_while_the_host_is_silent() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.running.conftest import alive, clean_environment, descendants, free_port, run, wait_for
+from tests.running.conftest import PRODUCT, alive, clean_environment, descendants, free_port, run, wait_for
 from tests.running.test_serving import PAYLOAD
 from tests.scale import cases
 
@@ -21,10 +21,11 @@ def test_a_first_start_says_how_long_it_took_and_keeps_its_folder_for_the_owner(
     """The time itself is measured in `benchmarks/`, because other programs use the processors during tests."""
     began = time.monotonic()
     folder = tmp_path / "new"
-    up = start(folder=folder).wait_ready()
+    up = start(folder=folder, program=PRODUCT).wait_ready()
     assert 0 < up.ready_in < time.monotonic() - began + 0.1
     kept = [folder, folder / "handoffaudit.sqlite3", folder / "secret-key", folder / "queue"]
     assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0, 0]
+    assert_forks_share_memory(up.process.pid)
 
 
 @pytest.mark.parametrize("number", cases([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
@@ -89,11 +90,11 @@ def answers(address: str) -> bool:
         return False
 
 
-def test_the_supervisor_forks_from_its_only_thread(start):
-    up = start().wait_ready()
-    assert len(list(Path(f"/proc/{up.process.pid}/task").iterdir())) == 1
+def assert_forks_share_memory(supervisor):
+    """Check that the supervisor has forked from its only thread, after it had loaded the modules."""
+    assert len(list(Path(f"/proc/{supervisor}/task").iterdir())) == 1
     # What a child adds to the memory that it shares is far less than the modules take.
-    own = sum(_private_kb(pid) for pid in (up.process.pid, *descendants(up.process.pid)))
+    own = sum(_private_kb(pid) for pid in (supervisor, *descendants(supervisor)))
     assert own < 170_000
 
 

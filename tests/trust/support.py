@@ -1,9 +1,11 @@
 """Decisions and verdicts of a tenant, sealed, and SQL that changes stored rows behind the product's back."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import ActorKind, Handoff
@@ -45,6 +47,14 @@ def sealed_history(tenant: Tenant) -> list[Handoff]:
     set_policy(tenant, "research_result", token_budget=900)
     seal_all()
     return found
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Undo what the block changes in the database."""
+    start = transaction.savepoint()
+    yield
+    transaction.savepoint_rollback(start)
 
 
 def verify(tenant: Tenant) -> chain.Report:

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from django.conf import settings
-from django.test import Client
+from django.test import Client, TestCase
 from django.utils import timezone
+from pytest_django import DjangoDbBlocker
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.cli.trust import INCOMPLETE, verify_bundle
@@ -41,11 +42,31 @@ def write(path: Path, subject: bundle.Subject, *, with_audit: bool = True) -> Pa
     return path
 
 
-@pytest.fixture
-def made(tenant: Tenant, tmp_path: Path) -> Path:
-    """Return a bundle about a period with an approval, a decline, a reopening and a saved policy."""
+def build(tenant: Tenant, folder: Path) -> Path:
+    """Write a bundle about a period with an approval, a decline, a reopening and a saved policy."""
     sealed_history(tenant)
-    return write(tmp_path / "evidence.zip", bundle.find_subject(tenant, {"period": "24h"}))
+    return write(folder / "evidence.zip", bundle.find_subject(tenant, {"period": "24h"}))
+
+
+@pytest.fixture(scope="module")
+def kept_bundle(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> bytes:
+    with django_db_blocker.unblock():
+        around = TestCase._enter_atomics()
+        try:
+            tenant = Tenant.objects.create(slug="acme", name="Acme")
+            return build(tenant, tmp_path_factory.mktemp("bundle")).read_bytes()
+        finally:
+            TestCase._rollback_atomics(around)
+
+
+@pytest.fixture
+def made(kept_bundle: bytes, tmp_path: Path) -> Path:
+    """Return a bundle, without the rows in the database about which it is."""
+    path = tmp_path / "evidence.zip"
+    path.write_bytes(kept_bundle)
+    return path
 
 
 def change(path: Path, edit: Callable[[dict[str, bytes]], Any]) -> Path:
@@ -72,7 +93,8 @@ def sign_again(files: dict[str, bytes]) -> None:
     files["manifest.sig"] = own_key().sign(bundle_check.PURPOSE, files["manifest.json"]).encode()
 
 
-def test_a_bundle_has_documents_verdicts_policies_decisions_and_seals(tenant: Tenant, made: Path) -> None:
+def test_a_bundle_has_documents_verdicts_policies_decisions_and_seals(tenant: Tenant, tmp_path: Path) -> None:
+    made = build(tenant, tmp_path)
     result = check(made, own_key().public)
     assert (result.problems, result.notes) == ([], [])
     assert result.sealed >= 3 + 3 + 2 + 1
@@ -277,7 +299,7 @@ def test_any_cut_of_a_bundle_is_refused(made: Path) -> None:
             check(made, None)
 
 
-def test_a_damaged_byte_is_found_or_changes_nothing(made: Path, tenant: Tenant) -> None:
+def test_a_damaged_byte_is_found_or_changes_nothing(made: Path) -> None:
     whole = bytearray(made.read_bytes())
     for at in range(0, len(whole), max(1, len(whole) // 60)):
         damaged = whole.copy()

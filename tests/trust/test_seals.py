@@ -22,18 +22,12 @@ from handoffaudit.trust.models import Seal, SealProgress, TrustLease
 from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, make_key, unpack
 from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
-from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, verify
+from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, undone, verify
 
 pytestmark = pytest.mark.django_db
 
 
-def columns_of(*models: type[Model]) -> list[tuple[str, str]]:
-    return [(model.__name__, field.column) for model in models for field in model._meta.concrete_fields]
-
-
 MODELS = {model.__name__: model for model in (Event, Verdict, PolicyVersion, Seal)}
-# The number of the row of a seal is not part of the chain: seals are read by tenant and number.
-COLUMNS = [pair for pair in columns_of(Event, Verdict, PolicyVersion, Seal) if pair != ("Seal", "id")]
 
 
 def changed(value: object, kind: str) -> object:
@@ -73,21 +67,25 @@ def test_sealing_again_adds_no_seal(tenant: Tenant) -> None:
     assert Seal.objects.count() == number
 
 
-@pytest.mark.parametrize(("model", "column"), COLUMNS)
-def test_a_change_of_any_column_is_found_and_the_row_is_named(tenant: Tenant, model: str, column: str) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_a_change_of_any_column_is_found_and_the_row_is_named(tenant: Tenant, model: str) -> None:
     sealed_history(tenant)
     table = MODELS[model]
     row = table.objects.get(number=2) if model == "Seal" else rows_sealed_first(table)
-    field = next(one for one in table._meta.concrete_fields if one.column == column)
-    value = getattr(row, field.attname)
-    statement = f'UPDATE "{table._meta.db_table}" SET "{column}" = %s WHERE id = %s'  # noqa: S608
     pk = row.pk if connection.vendor == "postgresql" or not isinstance(row.pk, uuid.UUID) else row.pk.hex
-    if column == "tenant_id":
-        Tenant.objects.create(pk=value + 1000, slug="other", name="Other")
-    assert run_sql(statement, changed(value, field.get_internal_type()), pk) == 1
-    problems = verify(tenant).problems
     name = {"Event": f"event {row.pk}", "Verdict": f"verdict {row.pk}", "Seal": "seal "}
-    assert any(one.startswith(name.get(model, f"policy version {row.pk}")) for one in problems), problems
+    for field in table._meta.concrete_fields:
+        # The number of the row of a seal is not part of the chain: seals are read by tenant and number.
+        if (model, field.column) == ("Seal", "id"):
+            continue
+        value = getattr(row, field.attname)
+        statement = f'UPDATE "{table._meta.db_table}" SET "{field.column}" = %s WHERE id = %s'  # noqa: S608
+        with undone():
+            if field.column == "tenant_id":
+                Tenant.objects.create(pk=value + 1000, slug="other", name="Other")
+            assert run_sql(statement, changed(value, field.get_internal_type()), pk) == 1
+            problems = verify(tenant).problems
+        assert any(one.startswith(name.get(model, f"policy version {row.pk}")) for one in problems), (field, problems)
 
 
 def rows_sealed_first(table: type[Model]) -> Model:

@@ -13,9 +13,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess as Process
 from pathlib import Path
 from typing import Any
+
+from handoffaudit.cli.serve.setup import prepare_or_error
 
 LOOK_SECONDS = 0.1
 
@@ -150,8 +153,8 @@ def _watch_parent(parent: int) -> None:
     os._exit(1)
 
 
-def load_modules() -> None:
-    """Load the modules of the children before the fork, so that the children share them. Do not start a thread here."""
+def load_django() -> None:
+    """Load Django and the models before the first fork. Do not start a thread here."""
     if START_METHOD != "fork":
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the time.
@@ -160,12 +163,24 @@ def load_modules() -> None:
     with contextlib.suppress(Exception):
         import django
 
-        from handoffaudit.celery import app  # sets `DJANGO_SETTINGS_MODULE`
+        import handoffaudit.celery  # noqa: F401 -- names the settings
 
+        django.setup(set_prefix=False)
+
+
+def load_modules() -> None:
+    """Load the other modules of the children, so that the children share them. Do not start a thread here."""
+    if START_METHOD != "fork":
+        return
+    with contextlib.suppress(Exception):
+        import django
+
+        # With wrong settings, this fails again.
         django.setup(set_prefix=False)
         import granian.server  # noqa: F401
 
         import handoffaudit.urls  # noqa: F401
+        from handoffaudit.celery import app
         from handoffaudit.validation.tokenizers import default_counter
 
         app.loader.import_default_modules()
@@ -257,6 +272,20 @@ def silence_output() -> None:
         sys.__stdout__ = os.fdopen(os.dup(1), "w", encoding="utf-8")  # type: ignore[misc]
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
+
+
+def run_setup(answer: Connection) -> None:
+    """Prepare the data folder in a child process of the supervisor, and send the result."""
+    gc.enable()
+    for number in list_stop_signals():
+        signal.signal(number, signal.SIG_DFL)
+    prepared = prepare_or_error()
+    if prepared.error is None:
+        from django.db import connections
+
+        # A child of multiprocessing ends without closing them, and SQLite would leave its log behind.
+        connections.close_all()
+    answer.send(prepared)
 
 
 def run_role(name: str, parent: int, *place: str) -> None:

@@ -1,6 +1,6 @@
 """Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json | --samples]`.
 
-`up` runs the module as a separate process, so that the supervisor stays small. docker-compose.yml runs the module
+`up` prepares its data folder in a child process, so that the supervisor stays small. docker-compose.yml runs the module
 before the other services. With `--samples` it loads handoff files and logs of the sample.
 """
 
@@ -131,11 +131,16 @@ def _fingerprint() -> str:
     return seen.hexdigest()
 
 
-def main(*, as_json: bool) -> int:
+def prepare_or_error() -> Prepared:
+    """Prepare the data folder, or return the error that a person can correct."""
     try:
-        prepared = prepare()
+        return prepare()
     except Stop as error:
-        prepared = Prepared(error=error.message)
+        return Prepared(error=error.message)
+
+
+def main(*, as_json: bool) -> int:
+    prepared = prepare_or_error()
     if as_json:
         sys.stdout.write(json.dumps(asdict(prepared)))
     else:

@@ -211,15 +211,17 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
     if not named:
         return {}
     condition, names = db.among([handoff.handoff_id for handoff in named])
+    # A repeat stores nothing, so its commit alone would not wait for a standby that missed the first submission.
+    confirm = f", {db.AWAIT_STANDBY}" if db.is_postgresql() else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f'SELECT handoff_id, id, content_hash, state, source_agent_id FROM "{HANDOFF.table}"'  # noqa: S608
+            f'SELECT handoff_id, id, content_hash, state, source_agent_id{confirm} FROM "{HANDOFF.table}"'  # noqa: S608
             f" WHERE tenant_id = %s AND handoff_id {condition}",
             [named[0].tenant_id, *names],
         )
         return {
             name: ExistingHandoff(db.to_uuid(pk), content, state, source)
-            for name, pk, content, state, source in cursor.fetchall()
+            for name, pk, content, state, source, *_ in cursor.fetchall()
         }
 
 

@@ -10,6 +10,9 @@ import pytest
 from handoffaudit.cli.hook_server import OutOfTime, Server, Undelivered
 from tests.cli.hooks.conftest import BLOCKED, KEY, PASSED, SmallGate, event, serving
 from tests.running.conftest import wait_for
+from tests.scale import NIGHTLY
+
+AT_ONCE = 16 if NIGHTLY else 4
 
 
 def numbered(number: int) -> dict:
@@ -101,19 +104,19 @@ def test_what_another_hook_still_asks_about_is_left_to_it(hook, gate):
     assert hook.kept() == []
 
 
-def test_ten_hooks_at_once_while_the_server_comes_and_goes(hook_without_server, closed_gate):
+def test_hooks_at_once_while_the_server_comes_and_goes(hook_without_server, closed_gate):
     hook, gate = hook_without_server, closed_gate
-    before = [hook.start(numbered(number)) for number in range(10)]
-    assert [process.wait() for process in before] == [0] * 10
-    assert len({one["id"] for one in hook.kept()}) == 10
+    before = [hook.start(numbered(number)) for number in range(AT_ONCE)]
+    assert [process.wait() for process in before] == [0] * AT_ONCE
+    assert len({one["id"] for one in hook.kept()}) == AT_ONCE
     order = [json.loads(one["body"]) for one in hook.kept()]
     with serving(gate):
-        after = [hook.start(numbered(number)) for number in range(10, 20)]
-        assert [process.wait() for process in after] == [0] * 10
+        after = [hook.start(numbered(number)) for number in range(AT_ONCE, 2 * AT_ONCE)]
+        assert [process.wait() for process in after] == [0] * AT_ONCE
         hook("", "--flush")
     for process in before + after:
         process.communicate()
-    assert sorted(numbers(gate.taken)) == list(range(20))
+    assert sorted(numbers(gate.taken)) == list(range(2 * AT_ONCE))
     assert [one.body for one in gate.taken if one.body in order] == order
     assert hook.kept() == []
 

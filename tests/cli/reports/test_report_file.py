@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -196,16 +195,15 @@ def test_watching_ends_with_a_summary(sign: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_watching_ends_although_a_library_catches_the_interrupt(sign: int) -> None:
+def test_watching_in_the_background_of_a_script_ends_with_the_same_signals(sign: int) -> None:
     looks = []
 
     def look(now: float) -> None:
         looks.append(now)
         assert len(looks) == 1
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(sign)
+        signal.raise_signal(sign)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         file_reports._until_interrupted(SimpleNamespace(look=look), 0)
     finally:

@@ -9,6 +9,7 @@ import pytest
 
 from handoffaudit.validation.formats.file_report import MARK, Fallback, Reason, Source, judge_report
 from tests.elapsed import grows_linearly
+from tests.scale import size
 
 from .documents import example, report
 
@@ -89,4 +90,4 @@ def test_what_is_no_report_is_a_missing_file(whole: dict[str, Any]) -> None:
 )
 def test_hostile_reports_take_time_in_proportion(document: Callable[[int], dict[str, Any]]) -> None:
     assert judge_report(document(1_000_000)).reason is not None
-    assert grows_linearly(lambda size: partial(judge_report, document(size)), 62_500)
+    assert grows_linearly(lambda count: partial(judge_report, document(count)), size(62_500))

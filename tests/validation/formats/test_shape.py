@@ -14,6 +14,7 @@ from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Envelope
 from tests.elapsed import grows_linearly
+from tests.scale import size
 
 from ..support import codes, judge, payload, universal
 from .documents import example
@@ -150,8 +151,8 @@ def test_deeper_objects_of_universal_are_open() -> None:
     ],
 )
 def test_hostile_documents_take_time_in_proportion(document: Callable[[int], dict[str, Any]]) -> None:
-    assert grows_linearly(lambda size: partial(judge, document(size)), 31_250)
-    verdict = judge(document(500_000))
+    assert grows_linearly(lambda count: partial(judge, document(count)), size(31_250))
+    verdict = judge(document(size(500_000)))
     assert len(verdict.issues) <= 110
     assert len(json.dumps([issue.to_dict() for issue in verdict.issues])) < 200_000
 

@@ -13,6 +13,7 @@ from handoffaudit.validation.repair.compress import Compressed, compress, count,
 from handoffaudit.validation.repair.edit import Budget, cut, key_phrases, whole_sentences, within
 from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter
 from tests.elapsed import grows_linearly
+from tests.scale import size
 from tests.validation.support import codes, judge, payload, universal
 
 SENTENCE = "The supplier in Lyon answered on Monday and named a price of 12.40 EUR. "
@@ -280,7 +281,7 @@ def test_a_megabyte_takes_time_in_proportion(document: Callable[[int], dict[str,
         large = document(count)
         return partial(compress, large, "universal" if "handoff" in large else "payload", Budget(10, counter))
 
-    assert grows_linearly(pressing, 125)
+    assert grows_linearly(pressing, size(125))
 
 
 @pytest.mark.parametrize(

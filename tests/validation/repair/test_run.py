@@ -23,7 +23,7 @@ from handoffaudit.validation.repair.edit import remove_field as dropped
 from handoffaudit.validation.tokenizers import default_counter, estimate
 from handoffaudit.validation.verdict import Verdict
 from tests.elapsed import grows_linearly
-from tests.scale import examples
+from tests.scale import examples, size
 from tests.validation.repair.support import NEW_ID, candidate, repaired, without
 from tests.validation.support import NOW, codes, judge, payload, record_of, universal
 from tests.validation.test_properties import BROKEN, OBJECTS, VALUES
@@ -435,4 +435,4 @@ def test_many_faults_take_time_in_proportion() -> None:
         unknown = {f"k{number}": 1 for number in range(entries // 4)}
         return partial(repaired, universal(payload={"session": {"artifacts": artifacts}}, **unknown))
 
-    assert grows_linearly(broken, 1250)
+    assert grows_linearly(broken, size(1250))

@@ -9,7 +9,7 @@ from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from tests.elapsed import grows_linearly
-from tests.scale import cases
+from tests.scale import LARGE, cases, size
 
 PAGE = """The minutes of the meeting were kept by John Smith, who works for Acme Corporation in Porto. Revenue was
 1,200.50 euros on 2024-03-12, of which the share of repairs was 0.4 and the mean of all orders 54.0267. Three
@@ -146,9 +146,9 @@ def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> N
     def judged(text: str) -> list[Mark]:
         return ground(text, SourceIndex.of([Source("context", text[::-1])]))
 
-    text = piece * (2**20 // len(piece))
+    text = piece * (LARGE // len(piece))
     assert all(text[mark.start : mark.end] == mark.text for mark in judged(text))
-    assert grows_linearly(lambda size: partial(judged, piece * (size // len(piece))), 2**16)
+    assert grows_linearly(lambda length: partial(judged, piece * (length // len(piece))), size(2**16))
 
 
 @pytest.mark.parametrize(

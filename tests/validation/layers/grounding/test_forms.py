@@ -9,6 +9,7 @@ from handoffaudit.validation.layers.grounding.forms import Form, TextForms
 from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from tests.elapsed import grows_linearly
+from tests.scale import size
 
 INDEX = SourceIndex.of(list(leaves("The question is which town has the oldest bridge.", "context.question")))
 
@@ -123,4 +124,4 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> Non
         text = unit * (size // len(unit)) + " 4711"
         return lambda: TextForms(text).of(len(text) - 4, len(text))
 
-    assert grows_linearly(find, 8_000)
+    assert grows_linearly(find, size(8_000))

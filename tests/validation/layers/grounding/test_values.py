@@ -6,6 +6,7 @@ import pytest
 
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES, values_in
 from tests.elapsed import grows_linearly
+from tests.scale import LARGE, size
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -57,5 +58,5 @@ def test_spans_are_those_of_the_text() -> None:
     "piece", ["a", "1", "1,", "A ", "@", '"', "1:", "a@", "Aa.", "_1", "12 March ", "http://", "\ud800"]
 )
 def test_a_mebibyte_of_anything_takes_time_in_proportion_to_its_length(piece: str) -> None:
-    assert len(values_in(piece * (2**20 // len(piece)))) <= MAX_VALUES
-    assert grows_linearly(lambda size: partial(values_in, piece * (size // len(piece))), 2**16)
+    assert len(values_in(piece * (LARGE // len(piece)))) <= MAX_VALUES
+    assert grows_linearly(lambda length: partial(values_in, piece * (length // len(piece))), size(2**16))

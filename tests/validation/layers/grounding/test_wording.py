@@ -8,6 +8,7 @@ from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.wording_judge import judge_wording
 from tests.elapsed import grows_linearly
+from tests.scale import size
 
 REPORT = """The harbour authority of Port Alder opened its new ferry terminal on Monday after three years of
 building work.
@@ -169,4 +170,4 @@ def test_hostile_texts_take_time_in_proportion_as_claim_and_as_source(text):
             judge_wording(claim, index(text))
             judge_wording(claim, index(REPORT))
 
-    assert grows_linearly(lambda size: partial(mark, text(size)), 2**16)
+    assert grows_linearly(lambda length: partial(mark, text(length)), size(2**16))

@@ -153,8 +153,8 @@ def text_of(block: UUID) -> bytes:
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
-# A block is compared with this many of the newest tails of its source, and with the tails that begin with its first
-# line.
+# A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
+# and with this many of the newest blocks from its place on.
 _NEWEST_TAILS: Final = 8
 
 _FIRST_LINE_LENGTH: Final = 16
@@ -389,9 +389,9 @@ class _Tails:
 
     def has_grown(self, block: Block, first_line: int) -> bool:
         """Return whether a stored block from this line on begins with the last block of an older or incomplete copy."""
-        texts = LogText.objects.filter(block__in=self._source.filter(first_line=first_line))
-        packed = texts.values_list("packed", flat=True)
-        return any(zlib.decompress(one).startswith(block.text) for one in packed)
+        newest = self._source.filter(first_line=first_line).order_by("-id")[:_NEWEST_TAILS]
+        texts = LogText.objects.filter(block__in=newest).values_list("packed", flat=True)
+        return any(zlib.decompress(packed).startswith(block.text) for packed in texts)
 
     def is_known(self, digest: str) -> bool:
         return self._source.filter(digest=digest).exists()

@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, transitions
+from handoffaudit.handoffs import counts, db, transitions
 from handoffaudit.handoffs.models import Approval, Handoff, HandoffBody, State
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import REVIEWABLE, SYSTEM
@@ -161,6 +161,7 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
     row = Approval.objects.filter(pk=handoff.pk, tenant=tenant.pk).first()
     found = _state(row) if row and handoff.state == State.APPROVED else None
     if row and found and found.status is ApprovalStatus.USED and use_key and row.use_key == use_key:
+        db.await_standby()
         return found
     if found is None or found.status is not ApprovalStatus.VALID:
         raise NotUsable(handoff, found)

@@ -288,6 +288,12 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
             cursor.execute(f"SELECT {function}(%s, %s)", [kind, number])
 
 
+def await_standby() -> None:
+    """Let the commit wait for a synchronous standby if the transaction only answers what an earlier one stored."""
+    if is_postgresql():
+        fetch_rows(f"SELECT {AWAIT_STANDBY}", [])
+
+
 def release_connection() -> None:
     """Return connections without a transaction to their pools; call before a wait, so that the pools do not run dry."""
     if is_postgresql():

@@ -195,6 +195,7 @@ def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) 
             if before is not None:
                 replaced[row.call_id] = before
     if not taken:
+        db.await_standby()
         return answers
     is_over = _size_of(of_trace) + _sum(taken) - _sum(replaced) > MOST_OF_A_TRACE
     is_held = (is_over or replaced) and _is_held(tenant_id, trace_id)

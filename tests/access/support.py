@@ -72,6 +72,7 @@ def nothing_changes() -> Iterator[None]:
     SQLite counts the rows that a connection has written. While the count stays the same, the tables need not be read.
     """
     written, start = _count_written(), transaction.savepoint()
+    assert start, "only a transaction can be undone"
     yield
     if written is not None and _count_written() == written:
         return

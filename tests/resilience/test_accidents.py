@@ -24,7 +24,7 @@ def send(client: httpx.Client, number: int, name: str = "h") -> None:
 @BOTH
 def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(installation: Installation) -> None:
     installation.web()
-    number = size(400)
+    number = size(800)
     with installation.client() as client:
         for part in range(3):
             send(client, number, f"{part}-")

@@ -15,7 +15,7 @@ from zlib import crc32
 from django.db.models import F, Q, QuerySet
 
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.validation.logs.reader import LONGEST_LINE
+from handoffaudit.validation.logs.reader import LineSplitter
 
 # A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
 _RATE_BITS: Final = 15
@@ -80,7 +80,7 @@ class Cutter:
         self._lines: list[bytes] = []
         self._size = 0
         self._since = self.since
-        self._whole = _Lines()
+        self._whole = LineSplitter()
 
     def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:
         """Yield the blocks of the stream. The lines after the last block stay in the open block."""
@@ -148,50 +148,18 @@ def _size(lines: list[bytes]) -> int:
     return sum(map(len, lines)) + len(lines)
 
 
-class _Lines:
-    """A splitter of a stream into lines without line ends. `rest` is the beginning of the line that is not complete."""
-
-    def __init__(self) -> None:
-        self.rest = b""
-        self._skips = False
-
-    def add(self, piece: bytes) -> list[bytes]:
-        if self._skips:
-            end = piece.find(b"\n")
-            if end < 0:
-                return []
-            piece = piece[end:]
-            self._skips = False
-        lines = (self.rest + piece).split(b"\n")
-        self.rest = lines.pop()
-        if len(self.rest) > LONGEST_LINE:
-            self.rest = self.rest[:LONGEST_LINE]
-            self._skips = True
-        if lines and max(map(len, lines)) > LONGEST_LINE:
-            lines = [line[:LONGEST_LINE] for line in lines]
-        return lines
-
-
-# A higher level takes twice as long and makes the result only a tenth smaller.
-COMPRESSION_LEVEL = 1
-
-
-def compress(text: bytes) -> bytes:
-    return zlib.compress(text, COMPRESSION_LEVEL)
-
-
 def text_of(block: UUID) -> bytes:
     """Return the text of a block. Raise `LogText.DoesNotExist` if the text was removed."""
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
-# A block is compared with this many of the newest tails of its source, and with the tails that begin with its first
-# line.
+# A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
+# and with this many of the newest blocks from its place on.
 _NEWEST_TAILS: Final = 8
 
 _FIRST_LINE_LENGTH: Final = 16
 
-# A first line may occur often in a tail, so at most this many places are tried.
+# Even the first `APART` bytes of a block may occur often in a tail, so at most this many places are tried.
 _PLACES: Final = 64
 
 
@@ -237,20 +205,43 @@ def digest_of(text: bytes) -> str:
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
     """Plan the writes of consecutive blocks. `begins` says that they are the first blocks of the log."""
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
-    same = source.filter(digest__in={piece.digest for piece in pieces}).only("digest", "occurrence", "first_line")
+    same = source.filter(digest__in={piece.digest for piece in pieces}).defer("facets")
     known = {(row.digest, row.occurrence): row for row in same}
     rows = [known.get((piece.digest, piece.occurrence)) for piece in pieces]
-    ended = source.filter(tail=False).order_by("-id")
-    head = _count_known_head(ended, pieces, rows) if begins else 0
+    head, shift = _find_head(source.filter(tail=False).order_by("-id"), pieces, rows) if begins else (0, shift)
     made = Plan(shift=shift)
     unknown = [piece for piece, row in zip(pieces[head:], rows[head:], strict=True) if row is None]
     tails = _Tails(source, unknown) if unknown else None
+    if tails and begins and not head and (joined := _join_first(pieces, rows, tails)):
+        return plan_writes(imported, joined, shift, begins=True)
     for at, (piece, row) in enumerate(zip(pieces, rows, strict=True)):
         if row:
             made.shift = row.first_line - piece.block.first_line
         elif tails and at >= head:
             _continue(made, piece, tails, begins=begins and not at)
     return made
+
+
+def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails") -> list[Piece] | None:
+    """Join the first two blocks if the log continues a tail in which no block ends between them. Otherwise return None.
+
+    The first block of a log that lost its head ends after the first line that may end a block. In the tail, that line
+    may be too near to a line that the log has lost.
+    """
+    block, row = pieces[0].block, rows[0]
+    may_join = block.ended and len(block.text) < APART and (not row or row.tail) and not any(rows[1:2])
+    found = tails.longest(block, begins=True) if may_join else None
+    if not found:
+        return None
+    tail, text, place = found
+    cutter = Cutter(tail.first_line)
+    list(cutter.feed([text[:place], block.text]))
+    if not cutter.carry:
+        return None
+    both = [piece.block for piece in pieces[:2]]
+    whole, ended = b"".join(block.text for block in both), both[-1].ended and len(both) > 1
+    joined = Block(whole, ended, block.first_line, sum(block.lines for block in both))
+    return [Piece(joined, digest_of(whole), 0), *pieces[2:]]
 
 
 def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
@@ -272,6 +263,8 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
         else:
             made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
             tails.forget(tail)
+    elif not block.ended and tails.has_grown(block, block.first_line + made.shift):
+        return
     elif removed := tails.find_removed(block):
         _continue_removed(made, piece, removed, tails)
     else:
@@ -305,20 +298,19 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 
     Without `anywhere`, only the beginning of the tail is tried.
     """
-    first = text[: text.find(b"\n") + 1]
-    place = 0
-    for _ in range(_PLACES):
-        rest = tail[place:]
-        if text.startswith(rest) or rest.startswith(text):
-            return place
-        place = tail.find(b"\n" + first, place) + 1 if anywhere and first else 0
-        if not place:
-            break
-    return None
+    places, place, is_line = [0], 0, b"\n" in text
+    if anywhere:
+        while is_line and len(places) < _PLACES and (place := tail.find(b"\n" + text[:APART], place) + 1):
+            places.append(place)
+        # From these places on, the tail may be shorter than the first `APART` bytes of the text.
+        place = max(0, len(tail) - APART)
+        while place := tail.find(b"\n", place, len(tail) - 1) + 1:
+            places.append(place)
+    return next((at for at in places if text.startswith(tail[at:]) or (is_line and tail.startswith(text, at))), None)
 
 
-def _count_known_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogBlock | None]) -> int:
-    """Return how many of the first blocks are the end of known blocks, because the log has lost its first lines.
+def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogBlock | None]) -> tuple[int, int]:
+    """Return how many of the first blocks are the end of known blocks, and the number of lines that the log has lost.
 
     `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. A
     block that ended at a limit ends elsewhere in a log without its first lines, and so do the following blocks, up to
@@ -336,9 +328,11 @@ def _count_known_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: li
     for count in dict.fromkeys([len(head), *ends] if head else ()):
         follower = rows[count] if count < len(rows) else None
         before = ended.filter(first_line=follower.first_line - F("lines")) if follower else ended
-        if any(_ends_with(ended, row, b"".join(head[:count]), is_next=bool(follower)) for row in before[:2]):
-            return count
-    return 0
+        for row in before[:2]:
+            if _ends_with(ended, row, b"".join(head[:count]), is_next=bool(follower)):
+                last = pieces[count - 1].block
+                return count, row.first_line + row.lines - last.first_line - last.lines
+    return 0, 0
 
 
 def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *, is_next: bool) -> bool:
@@ -392,6 +386,12 @@ class _Tails:
         """Return the longest tail with which the block begins, among tails whose lines were removed, or None."""
         fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
         return max(fits, key=lambda row: row.size, default=None)
+
+    def has_grown(self, block: Block, first_line: int) -> bool:
+        """Return whether a stored block from this line on begins with the last block of an older or incomplete copy."""
+        newest = self._source.filter(first_line=first_line).order_by("-id")[:_NEWEST_TAILS]
+        texts = LogText.objects.filter(block__in=newest).values_list("packed", flat=True)
+        return any(zlib.decompress(packed).startswith(block.text) for packed in texts)
 
     def is_known(self, digest: str) -> bool:
         return self._source.filter(digest=digest).exists()

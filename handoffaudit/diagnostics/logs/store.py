@@ -19,13 +19,13 @@ from django.db.models import Case, F, Q, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.compression import compress
 from handoffaudit.diagnostics.file_stats import HealthDeltas, LogDeltas
 from handoffaudit.diagnostics.logs import index
 from handoffaudit.diagnostics.logs.blocks import (
     Block,
     Piece,
     Write,
-    compress,
     cut_blocks,
     digest_of,
     plan_writes,

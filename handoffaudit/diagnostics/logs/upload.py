@@ -18,9 +18,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.compression import DECOMPRESSORS
+from handoffaudit.compression import DECOMPRESSORS, compress
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import Cutter, compress
+from handoffaudit.diagnostics.logs.blocks import Cutter
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.filters import first_id_at

@@ -1,4 +1,7 @@
-"""The parser of one log line. The first characters decide the form, so that the error of a bad line is specific."""
+"""The splitter of a stream into log lines, and the parser of one line.
+
+The first characters of a line decide its form, so that the error of a bad line is specific.
+"""
 
 import math
 import re
@@ -131,6 +134,31 @@ def _pairs_of(char: str) -> list[bytes]:
 
 # In bytes; a longer line is stored cut at this length.
 LONGEST_LINE: Final = 64 * 1024
+
+
+class LineSplitter:
+    """A splitter of a stream into lines without line ends. `rest` is the beginning of the line that is not complete."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self._skips = False
+
+    def add(self, piece: bytes) -> list[bytes]:
+        if self._skips:
+            end = piece.find(b"\n")
+            if end < 0:
+                return []
+            piece = piece[end:]
+            self._skips = False
+        lines = (self.rest + piece).split(b"\n")
+        self.rest = lines.pop()
+        if len(self.rest) > LONGEST_LINE:
+            self.rest = self.rest[:LONGEST_LINE]
+            self._skips = True
+        if lines and max(map(len, lines)) > LONGEST_LINE:
+            lines = [line[:LONGEST_LINE] for line in lines]
+        return lines
+
 
 _FORMS = (
     "agent=… phase=… source=… timestamp=…, TIME | phase=… | agent=… | handoff_json=…, "

@@ -19,6 +19,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ELSEWHERE = "11111111-51aa-4f6c-9d59-2b1f6a4a7c10"
 
 
+# Seconds to wait for a verdict, which takes seconds where several groups of tests share the machine.
+WAIT = 60.0
+
+
 def tell(tenant: Tenant, event: dict[str, Any], *, key: str = "", seconds: float = 0.0) -> dict[str, Any]:
     return handler.handle(tenant, SENDER, orjson.dumps(event), key, seconds)
 
@@ -68,9 +72,9 @@ def test_an_agent_in_the_background_is_open_until_it_stops(tenant: Tenant) -> No
 
 def test_what_an_agent_in_the_background_says_is_held_against_its_task(workers: MessagesServer, tenant: Tenant) -> None:
     for event in (before(), launched(), start()):
-        tell(tenant, event, seconds=20)
+        tell(tenant, event, seconds=WAIT)
     workers.script(not_met())
-    answer = tell(tenant, stop(), seconds=20)
+    answer = tell(tenant, stop(), seconds=WAIT)
     assert (answer["status"], answer["decision"]) == ("FAILED", "block")
     document = orjson.loads(bytes(Handoff.objects.order_by("id")[1].body.original))
     assert document["event"] == stop()
@@ -132,17 +136,17 @@ def test_a_begin_that_is_told_after_its_agent_started_is_one_open_task_once_the_
 
 
 def test_two_tasks_of_one_kind_are_not_taken_for_each_other(workers: MessagesServer, tenant: Tenant) -> None:
-    tell(tenant, before("c1"), seconds=20)
-    tell(tenant, before("c2") | {"tool_input": {"prompt": "Count.", "subagent_type": "bookkeeper"}}, seconds=20)
+    tell(tenant, before("c1"), seconds=WAIT)
+    tell(tenant, before("c2") | {"tool_input": {"prompt": "Count.", "subagent_type": "bookkeeper"}}, seconds=WAIT)
     for agent in ("a1", "a2"):
-        answer = tell(tenant, start(agent), seconds=20)
+        answer = tell(tenant, start(agent), seconds=WAIT)
         assert "Several tasks" in answer["reason"]
-    assert "Several tasks" in tell(tenant, stop("a2", text="Seven."), seconds=20)["reason"]
+    assert "Several tasks" in tell(tenant, stop("a2", text="Seven."), seconds=WAIT)["reason"]
     assert not workers.requests
-    answer = tell(tenant, after("c2", text="Seven.", agent="a2") | {"tool_input": {"prompt": "Count."}}, seconds=20)
+    answer = tell(tenant, after("c2", text="Seven.", agent="a2") | {"tool_input": {"prompt": "Count."}}, seconds=WAIT)
     assert (answer["status"], len(opened(tenant))) == ("PASSED", 1)
     assert "Count." in workers.requests[0].content
-    tell(tenant, after("c1", agent="a1"), seconds=20)
+    tell(tenant, after("c1", agent="a1"), seconds=WAIT)
     assert opened(tenant) == []
 
 
@@ -202,9 +206,9 @@ def test_the_same_key_in_two_tenants_is_two_events(tenant: Tenant, other_tenant:
 def test_an_event_that_comes_again_is_answered_the_same_and_stored_once(
     event: dict[str, Any], key: str, workers: MessagesServer, tenant: Tenant
 ) -> None:
-    first = tell(tenant, event, key=key, seconds=20)
+    first = tell(tenant, event, key=key, seconds=WAIT)
     stored = [model.objects.count() for model in (Handoff, HandedOut, HookEvent, ValidationState)]
-    assert [tell(tenant, event, key=key, seconds=20) for _ in range(3)] == [first] * 3
+    assert [tell(tenant, event, key=key, seconds=WAIT) for _ in range(3)] == [first] * 3
     assert [model.objects.count() for model in (Handoff, HandedOut, HookEvent, ValidationState)] == stored
     assert len(workers.requests) <= 1
 
@@ -213,7 +217,7 @@ def test_two_hooks_on_one_event_are_one_handoff(workers: MessagesServer, tenant:
     """A command hook and a URL hook both send the event, each with its own key or without a key."""
     for event in (before(), after()):
         keys = ("", f"command {event['hook_event_name']}", f"url {event['hook_event_name']}")
-        answers = [tell(tenant, event, key=key, seconds=20)["handoff_id"] for key in keys]
+        answers = [tell(tenant, event, key=key, seconds=WAIT)["handoff_id"] for key in keys]
         assert len(set(answers)) == 1
     assert (Handoff.objects.count(), len(workers.requests)) == (2, 1)
 
@@ -227,7 +231,7 @@ def test_a_task_that_was_told_again_after_its_end_stays_closed(tenant: Tenant) -
 
 @pytest.mark.parametrize("key", ["", "k1"])
 def test_duplicates_at_the_same_moment_are_one(key: str, workers: MessagesServer, tenant: Tenant) -> None:
-    tell(tenant, before(), seconds=20)
+    tell(tenant, before(), seconds=WAIT)
     answers = at_once(*[lambda: tell(tenant, after(), key=key, seconds=30)] * 5)
     assert {answer["status"] for answer in answers} == {"PASSED"}
     assert len({answer["handoff_id"] for answer in answers}) == 1
@@ -264,9 +268,9 @@ def test_the_same_text_from_another_task_is_another_handoff(tenant: Tenant) -> N
 
 def test_a_handoff_that_is_gone_is_stored_anew(workers: MessagesServer, tenant: Tenant) -> None:
     for event in (before(), launched(), stop()):
-        tell(tenant, event, seconds=20)
+        tell(tenant, event, seconds=WAIT)
     Handoff.objects.filter(format="delegation").delete()
-    assert tell(tenant, after(), key="new", seconds=20)["status"] == "PASSED"
+    assert tell(tenant, after(), key="new", seconds=WAIT)["status"] == "PASSED"
     assert Handoff.objects.filter(format="delegation").count() == 1
 
 

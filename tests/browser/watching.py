@@ -9,6 +9,9 @@ from playwright.sync_api import ConsoleMessage, Locator, Page, Request, Response
 from tests.scale import NIGHTLY
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# `on_response` handles resources that could not be loaded. Leaving a page aborts its open requests, and htmx logs
+# that. It logs more about requests that failed otherwise.
+HANDLED_ELSEWHERE = ("Failed to load resource", "htmx:sendAbort", "htmx:afterRequest")
 # The status of a rejected form, which is shown in its own place on the page.
 REFUSALS = (400, 409)
 
@@ -78,8 +81,7 @@ def watch(page: Page, complaints: list[str]) -> None:
     """Add the page's complaints to `complaints` as they arrive."""
 
     def on_console(message: ConsoleMessage) -> None:
-        # `on_response` handles resources that could not be loaded.
-        if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
+        if message.type in ("error", "warning") and not message.text.startswith(HANDLED_ELSEWHERE):
             complaints.append(f"{message.type} on {page.url}: {message.text}")
 
     def on_failure(request: Request) -> None:

@@ -56,7 +56,7 @@ MAX_FORM_BYTES = 1024 * 1024
 SILENT_SECONDS = 0.8
 # A request to cancel a statement may take this long.
 CANCEL_SECONDS = 2.0
-# The function of PostgreSQL whose warning says that a commit, when it was canceled, had no answer from a standby.
+# This function of PostgreSQL warns that a commit was canceled before a standby confirmed it.
 UNCONFIRMED = "SyncRepWaitForLSN"
 
 
@@ -200,7 +200,7 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
             answer = super().wait(_watch(self, gen), *args, **more)
             if self.is_unconfirmed:
                 self.is_unconfirmed = False
-                # To PostgreSQL, the statement succeeded. What it stored is lost if the primary fails.
+                # The primary alone has stored the rows, and they are lost if it fails.
                 raise psycopg.OperationalError("no standby has confirmed the commit")
             return answer
 

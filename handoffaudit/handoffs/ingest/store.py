@@ -207,8 +207,7 @@ def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "")
 
 
 def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff]:
-    named = [handoff for handoff in handoffs if handoff.named]
-    if not named:
+    if not (named := [handoff for handoff in handoffs if handoff.named]):
         return {}
     condition, names = db.among([handoff.handoff_id for handoff in named])
     # A repeat stores nothing, so its commit alone would not wait for a standby that missed the first submission.

@@ -239,7 +239,7 @@ def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails
     if not cutter.carry:
         return None
     both = [piece.block for piece in pieces[:2]]
-    whole, ended = b"".join(block.text for block in both), both[-1].ended and len(both) > 1
+    whole, ended = b"".join(block.text for block in both), len(both) > 1 and both[-1].ended
     joined = Block(whole, ended, block.first_line, sum(block.lines for block in both))
     return [Piece(joined, digest_of(whole), 0), *pieces[2:]]
 
@@ -279,10 +279,8 @@ def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails")
     block = piece.block
     at = block.text.find(b"\n", tail.size - 1) + 1
     made.shift = tail.first_line - block.first_line
-    if at in (0, len(block.text)):
-        return
-    alone = _cut_from(block, at)
-    if not tails.is_known(alone.digest):
+    has_more = at not in (0, len(block.text))
+    if has_more and not tails.is_known((alone := _cut_from(block, at)).digest):
         _continue(made, alone, tails, begins=False)
 
 

@@ -160,55 +160,61 @@ def take_one(pk: uuid.UUID) -> Lease | None:
 def _take(condition: str, values: list[object], limit: int) -> Lease | None:
     """Lease handoffs that no worker has tried and no other lease names."""
     token, now, expires_at = uuid.uuid4(), timezone.now(), leases.compute_expiry()
+    reader, found = db.reader_of(Handoff), list[Handoff]()
+    keys: list[uuid.UUID] = []
     with transaction.atomic():
         if db.is_postgresql():
             with connection.cursor() as cursor:
                 # A lease that another worker is taking becomes visible when that worker ends its transaction. The next
                 # statement begins after that, so it sees the lease.
                 cursor.execute(_TAKE_TURN)
-            keys = [pk for (pk,) in db.fetch_rows(_take_statement(condition), [*values, limit, token, now, expires_at])]
+            bound = [*values, limit, token, now, expires_at]
+            if limit == 1:
+                # The buffers of the connection hold one row.
+                found = reader.run(_take_statement(condition, reader.columns), bound)
+            else:
+                keys = [pk for (pk,) in db.fetch_rows(_take_statement(condition, "id"), bound)]
         else:
-            keys = [db.to_uuid(pk) for (pk,) in db.fetch_rows(_pick_statement(condition), [*values, limit])]
+            keys = [db.to_uuid(pk) for (pk,) in db.fetch_rows(_pick_statement(condition, "id"), [*values, limit])]
             if keys:
                 times = map(connection.ops.adapt_datetimefield_value, (now, expires_at))
                 db.execute_each(_INSERT, [[token.hex, *times, json.dumps([pk.hex for pk in keys])]])
-    # The rows are read after the worker's turn. Otherwise a worker that is frozen while PostgreSQL sends it more than
-    # the buffers of the connection hold would keep all others waiting.
-    lease = Lease(token, [], now)
+    lease = Lease(token, found, now)
+    # Several rows are read after the worker's turn. Otherwise a worker that is frozen while PostgreSQL sends it more
+    # than the buffers of the connection hold would keep all others waiting.
     try:
-        lease.handoffs.extend(_read(keys) if keys else [])
+        found.extend(_read(keys) if keys else [])
     except (InterfaceError, OperationalError):
         note_lost(lease)
         raise
-    return lease if lease.handoffs else None
+    for handoff in found:
+        handoff.state, handoff.tries = State.VALIDATING, 1
+    return lease if found else None
 
 
 def _read(keys: list[uuid.UUID]) -> list[Handoff]:
     reader = db.reader_of(Handoff)
     is_key, values = db.among(keys)
-    found = reader.run(f'SELECT {reader.columns} FROM "{_TABLE}" WHERE id {is_key} ORDER BY id', values)  # noqa: S608
-    for handoff in found:
-        handoff.state, handoff.tries = State.VALIDATING, 1
-    return found
+    return reader.run(f'SELECT {reader.columns} FROM "{_TABLE}" WHERE id {is_key} ORDER BY id', values)  # noqa: S608
 
 
 @cache
-def _pick_statement(condition: str) -> str:
+def _pick_statement(condition: str, columns: str) -> str:
     # This is the order of the index of waiting handoffs. Sorted by id alone, PostgreSQL would read all judged handoffs
     # first.
     return f"""
-        SELECT id FROM "{_TABLE}" WHERE {UNTRIED} AND {condition}
+        SELECT {columns} FROM "{_TABLE}" WHERE {UNTRIED} AND {condition}
         AND id NOT IN ({JudgeLease.select_handoffs().sql}) ORDER BY claim_expires_at, id LIMIT %s
     """  # noqa: S608
 
 
 @cache
-def _take_statement(condition: str) -> str:
+def _take_statement(condition: str, columns: str) -> str:
     return f"""
-        WITH picked AS ({_pick_statement(condition)}), taken AS (
+        WITH picked AS ({_pick_statement(condition, columns)}), taken AS (
             INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs)
             SELECT %s, %s, %s, array_agg(id) FROM picked HAVING COUNT(*) > 0
-        ) SELECT id FROM picked
+        ) SELECT {columns} FROM picked
     """  # noqa: S608
 
 

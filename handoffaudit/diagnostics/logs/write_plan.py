@@ -1,8 +1,11 @@
 """Plans of writes: which blocks of a log are new, which are known, and which continue a tail of an earlier import."""
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
 from django.db.models import F, Q, QuerySet
@@ -10,10 +13,16 @@ from django.db.models import F, Q, QuerySet
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.validation.logs import blocks
 from handoffaudit.validation.logs.blocks import LONGEST_BLOCK, Block, Cutter, ends_block
+from handoffaudit.validation.logs.lines import BadLine
+from handoffaudit.validation.logs.reader import read_bytes
 
 # A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
 # and with this many of the newest blocks from its place on.
 _NEWEST_TAILS: Final = 8
+
+# The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source that span its first time, among
+# this many blocks of the tenant from that time on.
+_NEAREST: Final = 200
 
 _FIRST_LINE_LENGTH: Final = 16
 
@@ -67,6 +76,8 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
     known = {(row.digest, row.occurrence): row for row in same}
     rows = [known.get((piece.digest, piece.occurrence)) for piece in pieces]
     head, shift = _find_head(source.filter(tail=False).order_by("-id"), pieces, rows) if begins else (0, shift)
+    if begins and not head and not rows[0]:
+        head, shift = _find_copy(imported.tenant_id, source, pieces)
     made = Plan(shift=shift)
     unknown = [piece for piece, row in zip(pieces[head:], rows[head:], strict=True) if row is None]
     tails = _Tails(source, unknown) if unknown else None
@@ -211,6 +222,42 @@ def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *
         text = text.removesuffix(stored)
         row = ended.filter(first_line=row.first_line - F("lines")).first()
     return False
+
+
+def _find_copy(tenant_id: int, source: "QuerySet[LogBlock]", pieces: list[Piece]) -> tuple[int, int]:
+    """Return how many of the first blocks are inside a known block, and the number of lines that the log has lost.
+
+    The log must have no other lines, or the lines up to the end of the known block. Two lines must have different
+    times, because a log may repeat any lines without a time, and several lines of one moment.
+    """
+    times = ((at, count) for count, piece in enumerate(pieces[:2], 1) for at in _read_times(piece.block.text))
+    first, _ = next(times, (None, 0))
+    least = next((count for at, count in times if at != first), None)
+    if least is None:
+        return 0, 0
+    nearest = LogBlock.objects.filter(tenant=tenant_id, last_at__gte=first).order_by("last_at").values("pk")
+    rows = source.filter(pk__in=nearest[:_NEAREST], first_at__lte=first, tail=False).order_by("last_at", "id")
+    found = {row.pk: row for row in rows.defer("facets")[:_NEWEST_TAILS]}
+    for pk, packed in LogText.objects.filter(block__in=found).values_list("block", "packed"):
+        text = zlib.decompress(packed)
+        for place in islice(_find_lines(text, pieces[0].block.text), _PLACES):
+            count, end = 0, place
+            while count < len(pieces) and text.startswith(piece := pieces[count].block.text, end):
+                count, end = count + 1, end + len(piece)
+            if count >= least and (count == len(pieces) or end == len(text)):
+                return count, found[pk].first_line + text.count(b"\n", 0, place) - pieces[0].block.first_line
+    return 0, 0
+
+
+def _read_times(text: bytes) -> Iterator[datetime]:
+    return (line.at for line in map(read_bytes, text.split(b"\n")) if not isinstance(line, BadLine))
+
+
+def _find_lines(text: bytes, lines: bytes) -> Iterator[int]:
+    """Yield the positions of lines in a text. The last of the lines may be only the beginning of a line of the text."""
+    whole, sought, place = b"\n" + text, b"\n" + lines, -1
+    while (place := whole.find(sought, place + 1)) >= 0:
+        yield place
 
 
 class _Tails:

@@ -117,11 +117,15 @@ def fill(
     oldest: float = 90.0,
     every: int = WITH_DOCUMENT,
     waiting: int = 0,
+    once: bool = False,
 ) -> None:
     """Add handoffs of `days` days; the oldest handoff is `oldest` days old. PostgreSQL only.
 
-    One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held.
+    One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held. With `once`,
+    a filled tenant does not change.
     """
+    if once and tenant.handoff_set.exists():
+        return
     begin = timezone.now() - timedelta(days=oldest)
     step = timedelta(days=days) / max(rows, 1)
     samples = list(list_samples(tenant))

@@ -1,14 +1,15 @@
-"""An SQLite database file: checks for damage, bounded in time, and the writes of several threads in one transaction."""
+"""An SQLite database file: checks for damage, time limits of statements, and shared transactions of several threads."""
 
 import contextlib
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 REMEDY = (
     "restore a backup: stop the server, put the backup in the place of that file, remove the files that end in -wal and"
@@ -16,6 +17,10 @@ REMEDY = (
 )
 # SQLite calls the progress handler after this many of its instructions, which take well below a millisecond.
 _STEPS = 10_000
+# The limit of all statements looks at the clock less often, because the look waits until no other thread runs Python.
+_STEPS_OF_REQUEST = 1_000_000
+# A longer time between two looks is a pause of the reader, for example of an export whose client is slow.
+_PAUSE_SECONDS = 1.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -84,6 +89,51 @@ class DamageWatch:
 
 
 damage_watch = DamageWatch()
+
+
+class LimitedConnection(sqlite3.Connection):
+    """A connection whose statements may have time limits. SQLite then raises `OperationalError` ("interrupted")."""
+
+    _most_seconds: float | None = None
+    _worked = 0.0
+    _looked_at = 0.0
+
+    def cursor(self, *args: Any, **more: Any) -> Any:
+        # SQLite does not tell when a statement began, but Django creates a cursor for each statement.
+        self._worked, self._looked_at = 0.0, time.monotonic()
+        return super().cursor(*args, **more)
+
+    def limit_each(self, seconds: float) -> None:
+        """Limit each statement to `seconds` of work from now on.
+
+        A statement in a transaction has no limit, because SQLite would undo the whole transaction.
+        """
+        self._most_seconds = seconds
+        self._look_for_late_statements()
+
+    @contextlib.contextmanager
+    def limit_together(self, seconds: float) -> Iterator[None]:
+        """Limit all statements of a block together to `seconds`, counted from now."""
+        until = time.monotonic() + seconds
+        self.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
+        try:
+            yield
+        finally:
+            self._look_for_late_statements()
+
+    def _look_for_late_statements(self) -> None:
+        if self._most_seconds is None:
+            self.set_progress_handler(None, 0)
+            return
+        # The handler must not keep its connection alive.
+        own = weakref.WeakMethod(self._is_late)
+        self.set_progress_handler(lambda: int((is_late := own()) is not None and is_late()), _STEPS_OF_REQUEST)
+
+    def _is_late(self) -> bool:
+        now = time.monotonic()
+        self._worked += min(now - self._looked_at, _PAUSE_SECONDS)
+        self._looked_at = now
+        return self._most_seconds is not None and self._worked > self._most_seconds and not self.in_transaction
 
 
 @contextlib.contextmanager

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import blocks, store
-from handoffaudit.diagnostics.logs.blocks import text_of
+from handoffaudit.diagnostics.logs import store, write_plan
 from handoffaudit.diagnostics.models import LogBlock, LogCount, LogImport
+from handoffaudit.validation.logs import blocks
 from tests.diagnostics.logs.support import gate_lines, health, health_line, send, stored
 from tests.scale import NIGHTLY, examples
 
@@ -148,8 +148,8 @@ def test_a_last_block_that_also_begins_an_earlier_block_is_new(
     data = make_lines(1, 100) * 2
     assert send(tenant, data).known == 0
     assert stored(tenant) == data
-    tail = text_of(LogBlock.objects.get(tail=True).pk)
-    assert sum(text_of(block.pk).startswith(tail) for block in LogBlock.objects.all()) == 2
+    tail = LogBlock.objects.get(tail=True).load_text()
+    assert sum(block.load_text().startswith(tail) for block in LogBlock.objects.all()) == 2
 
 
 def test_the_beginning_of_a_line_is_new_if_another_log_begins_with_the_same_bytes(
@@ -167,7 +167,7 @@ def test_a_log_that_an_earlier_version_counted_in_part_twice_is_known(
 ) -> None:
     send(tenant, make_lines(1, 40))
     with monkeypatch.context() as earlier:
-        earlier.setattr(blocks, "_join_first", lambda *_: None)
+        earlier.setattr(write_plan, "_join_first", lambda *_: None)
         assert send(tenant, make_lines(26, 45)).known < 15
     assert send(tenant, make_lines(26, 45)).known == 20
 

@@ -28,7 +28,7 @@ def find_damage(file: Path, *, seconds: float | None = None, thorough: bool = Fa
     """Return SQLite's description of the damage in one line, empty if no damage was found.
 
     The check stops after `seconds` and returns an empty text if no damage was found by then. `thorough` also
-    compares the indexes with their tables. A file that is absent, busy or unreadable is not damaged.
+    compares the indexes with their tables. A file that is absent, busy or unreadable counts as undamaged.
     """
     if not file.is_file():
         return ""
@@ -54,37 +54,38 @@ def is_damage(error: BaseException | None) -> bool:
     return False
 
 
-# The interval and the duration of a look at the file. The request that triggers a look waits for it.
+# The interval of the checks of the file, and the longest time of one check. The request that starts a check waits for
+# its end.
 EVERY_SECONDS = 60.0
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 
 class DamageWatch:
-    """The result of the last look at the file. Other requests do not wait for a look in progress."""
+    """The result of the last check of the file. Other requests do not wait for a check in progress."""
 
     def __init__(self) -> None:
-        self._looking = threading.Lock()
-        self._look_at = 0.0
+        self._checking = threading.Lock()
+        self._check_at = 0.0
         self._found = ""
 
-    def is_there(self) -> bool:
+    def is_damaged(self) -> bool:
         """Return whether the file is damaged. Check the file again if the last check is old."""
         from django.db import connection  # noqa: PLC0415 -- commands that only check files start without Django
 
         if connection.vendor != "sqlite":
             return False
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
+        if time.monotonic() >= self._check_at and self._checking.acquire(blocking=False):
             try:
-                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=LOOK_SECONDS)
-                self._look_at = time.monotonic() + EVERY_SECONDS
+                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=CHECK_SECONDS)
+                self._check_at = time.monotonic() + EVERY_SECONDS
             finally:
-                self._looking.release()
+                self._checking.release()
         return bool(self._found)
 
     def is_known(self) -> bool:
-        """Return whether the known damage is still there. Requests for a sound file never wait for a look."""
-        return bool(self._found) and self.is_there()
+        """Return whether a check found damage that is still there. An undamaged file is not checked."""
+        return bool(self._found) and self.is_damaged()
 
 
 damage_watch = DamageWatch()
@@ -170,10 +171,10 @@ class _Write(Generic[_Item, _Answer]):
 class SharedWrites(Generic[_Item, _Answer]):
     """Writes of several threads that share one transaction, because each commit costs as much as some writes.
 
-    A thread adds its item and waits for its turn to write. A thread with the turn writes all items that wait, so the
-    threads behind it find their items written. `write` commits the items and returns an answer for each. `turn` is the
-    lock of the writers. After an error of the type `concerns_all`, all threads get the error. After any other error,
-    each item is written alone, so that only the thread with the faulty item gets the error.
+    A thread adds its item and waits for `turn`, the lock of the writers. The thread that gets the lock writes all items
+    that wait, so the other threads find their items written when they get the lock. `write` commits the items and
+    returns an answer for each. After an error of the type `concerns_all`, all threads get the error. After any other
+    error, each item is written alone, so that only the thread with the faulty item gets the error.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class SharedWrites(Generic[_Item, _Answer]):
         self._writing = threading.Lock()
 
     def add(self, item: _Item) -> _Answer:
-        """Write an item and return its answer after the commit. Raise the error of the write or of the turn."""
+        """Write an item and return its answer after the commit. Raise the error of the write or of the lock."""
         mine: _Write[_Item, _Answer] = _Write(item)
         with self._guard:
             self._waiting.append(mine)
@@ -206,7 +207,7 @@ class SharedWrites(Generic[_Item, _Answer]):
         return mine.answers[0]
 
     def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
-        """Return whether an item was not written.
+        """Remove an item from the items that wait, and return whether the item was not written.
 
         If another thread is writing the item, wait for the end of the write.
         """

@@ -77,12 +77,12 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
     monkeypatch.setattr(connection, "vendor", "sqlite")
     monkeypatch.setitem(connection.settings_dict, "NAME", str(file))
-    looks = sqlite_file.DamageWatch()
-    assert not looks.is_there()
+    watch = sqlite_file.DamageWatch()
+    assert not watch.is_damaged()
     damage(file)
-    assert not looks.is_there()
-    looks._look_at = 0
-    assert looks.is_there()
+    assert not watch.is_damaged()
+    watch._check_at = 0
+    assert watch.is_damaged()
 
 
 def add_at_once(write: Callable[[Sequence[int]], list[int]], items: Sequence[int]) -> list[Future[int]]:

@@ -87,7 +87,7 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 
 def blank_escapes(text: str) -> str:
     """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them."""
-    return _ESCAPE.sub(_blank, text) if "\\u" in text or "\\x" in text or "\\n" in text else text
+    return _ESCAPE.sub(_blank, text) if "\\" in text else text
 
 
 def _blank(match: re.Match[str]) -> str:

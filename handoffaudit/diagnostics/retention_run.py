@@ -382,7 +382,7 @@ def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | Non
     return max(begins, last.started_at + AGAIN) if again and last else begins
 
 
-def _count(kept: RetentionTarget, rows: Rows, most: int) -> Count:
+def _count(kept: RetentionTarget, rows: Rows, most: int = COUNTED_AT_MOST) -> Count:
     some = rows.order_by()[: most + 1]
     if not kept.weight:
         number = some.count()

@@ -100,8 +100,17 @@ class LimitedConnection(sqlite3.Connection):
 
     def cursor(self, *args: Any, **more: Any) -> Any:
         # SQLite does not tell when a statement began, but Django creates a cursor for each statement.
-        self._worked, self._looked_at = 0.0, time.monotonic()
+        self._restart_clock()
         return super().cursor(*args, **more)
+
+    def execute(self, *args: Any) -> Any:
+        # The method of the base class creates its cursor without `cursor`.
+        self._restart_clock()
+        return super().execute(*args)
+
+    def executemany(self, *args: Any) -> Any:
+        self._restart_clock()
+        return super().executemany(*args)
 
     def limit_each(self, seconds: float) -> None:
         """Limit each statement to `seconds` of work from now on.
@@ -120,6 +129,9 @@ class LimitedConnection(sqlite3.Connection):
             yield
         finally:
             self._look_for_late_statements()
+
+    def _restart_clock(self) -> None:
+        self._worked, self._looked_at = 0.0, time.monotonic()
 
     def _look_for_late_statements(self) -> None:
         if self._most_seconds is None:

@@ -1,5 +1,6 @@
 """Tests of SQLite files: damage is found in bounded time, and threads share transactions."""
 
+import itertools
 import sqlite3
 import threading
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.db import DatabaseError, OperationalError, connection
@@ -209,6 +211,26 @@ def test_a_statement_that_takes_too_long_is_interrupted_and_the_next_has_its_own
             limited.execute(ENDLESS)
         assert fault_of(error.value).cause == Cause.SLOW
     assert limited.execute("SELECT count(*) FROM notes").fetchone() == (200,)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(lambda limited, sql: limited.cursor().execute(sql), id="cursor"),
+        pytest.param(lambda limited, sql: limited.execute(sql), id="execute"),
+        pytest.param(lambda limited, sql: limited.executemany(f"INSERT INTO notes {sql}", [()]), id="executemany"),
+    ],
+)
+def test_statements_do_not_share_a_limit(limited: LimitedConnection, monkeypatch, run) -> None:
+    monkeypatch.setattr(sqlite_file, "_STEPS_OF_REQUEST", 100)
+    # A clock that advances by 0.01 s with each look makes the time of a statement the same on every machine.
+    ticks = (number / 100 for number in itertools.count())
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    limited.limit_each(0.5)
+    for _ in range(10):
+        run(limited, ENDLESS.replace("1000000000", "200"))
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        run(limited, ENDLESS.replace("1000000000", "2000"))
 
 
 def test_a_statement_in_a_transaction_is_not_interrupted(limited: LimitedConnection) -> None:

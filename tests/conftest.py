@@ -227,7 +227,10 @@ def django_db_setup(
     django_db_blocker: DjangoDbBlocker,
 ) -> None:
     if connection.vendor != "sqlite":
-        request.getfixturevalue("django_db_setup")
+        with migrated.turn(), django_db_blocker.unblock():
+            template = migrated.use_template()
+            request.getfixturevalue("django_db_setup")
+            migrated.keep_template(template)
         return
     with migrated.turn():
         migrated.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))

@@ -19,7 +19,7 @@ left_out=(
     tests/api/test_hooks.py tests/api/test_request_ids.py
     tests/api/test_reviewing.py tests/api/test_traces.py tests/api/test_validate.py tests/api/test_webhooks.py
     tests/diagnostics/test_file_tally.py tests/diagnostics/test_tracing.py
-    tests/diagnostics/logs/test_blocks.py tests/diagnostics/logs/test_lost_heads.py
+    tests/diagnostics/logs/test_lost_heads.py
     tests/diagnostics/logs/test_reported.py
     tests/handoffs/event_log/test_event_log.py tests/handoffs/event_log/test_own_events.py
     tests/handoffs/hooks/test_events.py tests/handoffs/hooks/test_status.py

@@ -100,14 +100,14 @@ def recount() -> dict[str, int]:
     return {"rows": difference.rows, "wrong": difference.wrong}
 
 
-def fill_by_server(rows: int, days: float = 30.0, oldest: float = 90.0, every: int = 1, waiting: int = 0) -> Any:
+def fill_by_server(rows: int, **more: Any) -> Any:
     """Let PostgreSQL make rows, by default older than 60 days, and return the seconds that this took."""
     import time
 
     from benchmarks.server_rows import fill as filled
 
     began = time.perf_counter()
-    filled(_tenant(), rows, days=days, oldest=oldest, every=every, waiting=waiting)
+    filled(_tenant(), rows, **more)
     return {"seconds": time.perf_counter() - began}
 
 

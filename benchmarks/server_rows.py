@@ -1,7 +1,9 @@
 """Rows made by PostgreSQL itself: a million handoffs in a minute, with documents, verdicts, findings and events.
 
-Documents and verdicts are those of the bundled samples, in turn. The counts are made by a recount.
+Documents and verdicts are those of the bundled samples, in turn. The counts are those that a recount expects.
 """
+
+# ruff: noqa: SLF001 -- the SQL of a recount counts the handoffs, so that there is no second SQL for the same counts
 
 import secrets
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from benchmarks.filling import (
 )
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
+from handoffaudit.handoffs.counts import AGGREGATES
 
 # One in this many handoffs has a document and a verdict.
 WITH_DOCUMENT: Final = 1
@@ -117,11 +120,15 @@ def fill(
     oldest: float = 90.0,
     every: int = WITH_DOCUMENT,
     waiting: int = 0,
+    once: bool = False,
 ) -> None:
     """Add handoffs of `days` days; the oldest handoff is `oldest` days old. PostgreSQL only.
 
-    One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held.
+    One handoff of `every` has a document. Of the newest `waiting` handoffs, those with a finding are held. With `once`,
+    a filled tenant does not change.
     """
+    if once and tenant.handoff_set.exists():
+        return
     begin = timezone.now() - timedelta(days=oldest)
     step = timedelta(days=days) / max(rows, 1)
     samples = list(list_samples(tenant))
@@ -152,5 +159,18 @@ def fill(
             for statement in (_HANDOFFS, *_BESIDE):
                 cursor.execute(statement, values)
         cursor.execute("DROP TABLE filled; DROP TABLE sampled")
+    if is_new:
+        _insert_counts()
     update_statistics()
-    recount.recount()
+    if not is_new:
+        recount.recount()
+
+
+def _insert_counts() -> None:
+    """Insert the counts that a recount would compare. A recount corrects a limited number of counts in each round."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        true = f"CREATE TEMPORARY TABLE {recount._TRUE} ON COMMIT DROP AS {recount._count_sql()}"
+        cursor.execute(true, [recount._edge()])
+        for aggregate in AGGREGATES:
+            key, folded = recount._fold_sql(aggregate)
+            cursor.execute(f'INSERT INTO "{aggregate.table}" ({key}, {", ".join(aggregate.numbers)}) {folded}')

@@ -95,6 +95,7 @@ FAULTS: Final[Mapping[Cause, Fault]] = MappingProxyType(
 _SQLITE: Final = {
     sqlite3.SQLITE_BUSY: Cause.LOCKED,
     sqlite3.SQLITE_LOCKED: Cause.LOCKED,
+    sqlite3.SQLITE_INTERRUPT: Cause.SLOW,
     sqlite3.SQLITE_FULL: Cause.FULL,
     sqlite3.SQLITE_READONLY: Cause.READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: Cause.AWAY,
@@ -147,6 +148,7 @@ def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
+        connection.connection.limit_each(settings.MAX_STATEMENT_SECONDS)
     # A pooled connection gets here each time it is taken from the pool.
     elif not getattr(connection.connection, "is_for_requests", False):
         limit_for_requests(connection.connection)

@@ -17,6 +17,7 @@ from environs import Env
 
 from handoffaudit.llm.service import load_prices
 from handoffaudit.process import drop_empty
+from handoffaudit.sqlite_file import LimitedConnection
 
 drop_empty()
 env = Env()
@@ -257,6 +258,7 @@ def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
             # A deferred transaction that starts with a read cannot wait for an earlier writer and fails at once.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
+            "factory": LimitedConnection,
             "init_command": (
                 f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA temp_store=MEMORY;"
                 " PRAGMA cache_size=-4000; PRAGMA busy_timeout=20000;"

@@ -1,14 +1,15 @@
-"""An SQLite database file: checks for damage, bounded in time, and the writes of several threads in one transaction."""
+"""An SQLite database file: checks for damage, time limits of statements, and shared transactions of several threads."""
 
 import contextlib
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 REMEDY = (
     "restore a backup: stop the server, put the backup in the place of that file, remove the files that end in -wal and"
@@ -16,6 +17,10 @@ REMEDY = (
 )
 # SQLite calls the progress handler after this many of its instructions, which take well below a millisecond.
 _STEPS = 10_000
+# The limit of all statements looks at the clock less often, because the look waits until no other thread runs Python.
+_STEPS_OF_REQUEST = 1_000_000
+# A longer time between two looks is a pause of the reader, for example of an export whose client is slow.
+_PAUSE_SECONDS = 1.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -23,7 +28,7 @@ def find_damage(file: Path, *, seconds: float | None = None, thorough: bool = Fa
     """Return SQLite's description of the damage in one line, empty if no damage was found.
 
     The check stops after `seconds` and returns an empty text if no damage was found by then. `thorough` also
-    compares the indexes with their tables. A file that is absent, busy or unreadable is not damaged.
+    compares the indexes with their tables. A file that is absent, busy or unreadable counts as undamaged.
     """
     if not file.is_file():
         return ""
@@ -49,40 +54,86 @@ def is_damage(error: BaseException | None) -> bool:
     return False
 
 
-# The interval and the duration of a look at the file. The request that triggers a look waits for it.
+# The interval of the checks of the file, and the longest time of one check. The request that starts a check waits for
+# its end.
 EVERY_SECONDS = 60.0
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 
 
 class DamageWatch:
-    """The result of the last look at the file. Other requests do not wait for a look in progress."""
+    """The result of the last check of the file. Other requests do not wait for a check in progress."""
 
     def __init__(self) -> None:
-        self._looking = threading.Lock()
-        self._look_at = 0.0
+        self._checking = threading.Lock()
+        self._check_at = 0.0
         self._found = ""
 
-    def is_there(self) -> bool:
+    def is_damaged(self) -> bool:
         """Return whether the file is damaged. Check the file again if the last check is old."""
         from django.db import connection  # noqa: PLC0415 -- commands that only check files start without Django
 
         if connection.vendor != "sqlite":
             return False
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
+        if time.monotonic() >= self._check_at and self._checking.acquire(blocking=False):
             try:
-                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=LOOK_SECONDS)
-                self._look_at = time.monotonic() + EVERY_SECONDS
+                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=CHECK_SECONDS)
+                self._check_at = time.monotonic() + EVERY_SECONDS
             finally:
-                self._looking.release()
+                self._checking.release()
         return bool(self._found)
 
     def is_known(self) -> bool:
-        """Return whether the known damage is still there. Requests for a sound file never wait for a look."""
-        return bool(self._found) and self.is_there()
+        """Return whether a check found damage that is still there. An undamaged file is not checked."""
+        return bool(self._found) and self.is_damaged()
 
 
 damage_watch = DamageWatch()
+
+
+class LimitedConnection(sqlite3.Connection):
+    """A connection whose statements may have time limits. SQLite then raises `OperationalError` ("interrupted")."""
+
+    _most_seconds: float | None = None
+    _worked = 0.0
+    _looked_at = 0.0
+
+    def cursor(self, *args: Any, **more: Any) -> Any:
+        # SQLite does not tell when a statement began, but Django creates a cursor for each statement.
+        self._worked, self._looked_at = 0.0, time.monotonic()
+        return super().cursor(*args, **more)
+
+    def limit_each(self, seconds: float) -> None:
+        """Limit each statement to `seconds` of work from now on.
+
+        A statement in a transaction has no limit, because SQLite would undo the whole transaction.
+        """
+        self._most_seconds = seconds
+        self._look_for_late_statements()
+
+    @contextlib.contextmanager
+    def limit_together(self, seconds: float) -> Iterator[None]:
+        """Limit all statements of a block together to `seconds`, counted from now."""
+        until = time.monotonic() + seconds
+        self.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
+        try:
+            yield
+        finally:
+            self._look_for_late_statements()
+
+    def _look_for_late_statements(self) -> None:
+        if self._most_seconds is None:
+            self.set_progress_handler(None, 0)
+            return
+        # The handler must not keep its connection alive.
+        own = weakref.WeakMethod(self._is_late)
+        self.set_progress_handler(lambda: int((is_late := own()) is not None and is_late()), _STEPS_OF_REQUEST)
+
+    def _is_late(self) -> bool:
+        now = time.monotonic()
+        self._worked += min(now - self._looked_at, _PAUSE_SECONDS)
+        self._looked_at = now
+        return self._most_seconds is not None and self._worked > self._most_seconds and not self.in_transaction
 
 
 @contextlib.contextmanager
@@ -120,10 +171,10 @@ class _Write(Generic[_Item, _Answer]):
 class SharedWrites(Generic[_Item, _Answer]):
     """Writes of several threads that share one transaction, because each commit costs as much as some writes.
 
-    A thread adds its item and waits for its turn to write. A thread with the turn writes all items that wait, so the
-    threads behind it find their items written. `write` commits the items and returns an answer for each. `turn` is the
-    lock of the writers. After an error of the type `concerns_all`, all threads get the error. After any other error,
-    each item is written alone, so that only the thread with the faulty item gets the error.
+    A thread adds its item and waits for `turn`, the lock of the writers. The thread that gets the lock writes all items
+    that wait, so the other threads find their items written when they get the lock. `write` commits the items and
+    returns an answer for each. After an error of the type `concerns_all`, all threads get the error. After any other
+    error, each item is written alone, so that only the thread with the faulty item gets the error.
     """
 
     def __init__(
@@ -140,7 +191,7 @@ class SharedWrites(Generic[_Item, _Answer]):
         self._writing = threading.Lock()
 
     def add(self, item: _Item) -> _Answer:
-        """Write an item and return its answer after the commit. Raise the error of the write or of the turn."""
+        """Write an item and return its answer after the commit. Raise the error of the write or of the lock."""
         mine: _Write[_Item, _Answer] = _Write(item)
         with self._guard:
             self._waiting.append(mine)
@@ -156,7 +207,7 @@ class SharedWrites(Generic[_Item, _Answer]):
         return mine.answers[0]
 
     def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
-        """Return whether an item was not written.
+        """Remove an item from the items that wait, and return whether the item was not written.
 
         If another thread is writing the item, wait for the end of the write.
         """

@@ -3,16 +3,21 @@
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 
 from handoffaudit import sqlite_file
-from handoffaudit.database_faults import LockTimeout
-from handoffaudit.sqlite_file import SharedWrites, find_damage, is_damage, write_transaction
+from handoffaudit.database_faults import Cause, LockTimeout, fault_of, prepare_for_requests
+from handoffaudit.sqlite_file import LimitedConnection, SharedWrites, find_damage, is_damage, write_transaction
+
+# It would run for minutes.
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) SELECT count(*) FROM n"
 
 
 @pytest.fixture
@@ -72,12 +77,12 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
     monkeypatch.setattr(connection, "vendor", "sqlite")
     monkeypatch.setitem(connection.settings_dict, "NAME", str(file))
-    looks = sqlite_file.DamageWatch()
-    assert not looks.is_there()
+    watch = sqlite_file.DamageWatch()
+    assert not watch.is_damaged()
     damage(file)
-    assert not looks.is_there()
-    looks._look_at = 0
-    assert looks.is_there()
+    assert not watch.is_damaged()
+    watch._check_at = 0
+    assert watch.is_damaged()
 
 
 def add_at_once(write: Callable[[Sequence[int]], list[int]], items: Sequence[int]) -> list[Future[int]]:
@@ -189,3 +194,68 @@ def test_a_failed_transaction_leaves_nothing(file: Path) -> None:
             database.execute("INSERT INTO notes VALUES ('y')")
         assert database.execute("SELECT count(*) FROM notes").fetchone() == (201,)
     database.close()
+
+
+@pytest.fixture
+def limited(file: Path) -> Iterator[LimitedConnection]:
+    with closing(sqlite3.connect(file, factory=LimitedConnection, isolation_level=None)) as opened:
+        opened.limit_each(0.05)
+        yield opened
+
+
+def test_a_statement_that_takes_too_long_is_interrupted_and_the_next_has_its_own_time(limited) -> None:
+    for _ in range(2):
+        with pytest.raises(sqlite3.OperationalError, match="interrupted") as error:
+            limited.execute(ENDLESS)
+        assert fault_of(error.value).cause == Cause.SLOW
+    assert limited.execute("SELECT count(*) FROM notes").fetchone() == (200,)
+
+
+def test_a_statement_in_a_transaction_is_not_interrupted(limited: LimitedConnection) -> None:
+    with write_transaction(limited):
+        limited.execute("DELETE FROM notes")
+        limited.execute("INSERT INTO notes " + ENDLESS.replace("1000000000", "300000"))
+    assert limited.execute("SELECT text FROM notes").fetchall() == [("300000",)]
+
+
+def test_the_pauses_of_a_reader_do_not_count(limited: LimitedConnection, monkeypatch) -> None:
+    monkeypatch.setattr(sqlite_file, "_PAUSE_SECONDS", 0.005)
+    monkeypatch.setattr(sqlite_file, "_STEPS_OF_REQUEST", 100)
+    limited.limit_each(0.05)
+    rows = 0
+    for _ in limited.execute(ENDLESS.replace("count(*)", "i").replace("1000000000", "50")):
+        rows += 1
+        if rows % 10 == 0:
+            time.sleep(0.02)
+    assert rows == 50
+
+
+def test_a_shorter_limit_ends_with_its_block(limited: LimitedConnection) -> None:
+    limited.limit_each(20)
+    with limited.limit_together(0.01), pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        limited.execute(ENDLESS)
+    assert limited.execute(ENDLESS.replace("1000000000", "300000")).fetchone() == (300_000,)
+
+
+def test_a_connection_is_freed_without_the_garbage_collector(file: Path) -> None:
+    opened = sqlite3.connect(file, factory=LimitedConnection)
+    opened.limit_each(1)
+    known = weakref.ref(opened)
+    opened.close()
+    del opened
+    assert known() is None
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+@pytest.mark.django_db
+def test_requests_have_the_limit(settings) -> None:
+    settings.MAX_STATEMENT_SECONDS = 0.05
+    of_request = connection.copy()
+    of_request.connect()
+    try:
+        prepare_for_requests(of_request)
+        with pytest.raises(OperationalError) as error, of_request.cursor() as cursor:
+            cursor.execute(ENDLESS)
+        assert fault_of(error.value).cause == Cause.SLOW
+    finally:
+        of_request.connection.close()

@@ -23,7 +23,7 @@ LONG_TRACE, LONG_P95 = "a trace of 60 handoffs", 300
 INGEST_SHARE = 0.85
 BATCH, CONNECTIONS = 500, 4
 # The options of rows that PostgreSQL makes: a month, with documents for one handoff in twenty.
-BY_SERVER = {"days": 30.0, "oldest": 30.0, "every": 20, "waiting": 2_000}
+BY_SERVER = {"days": 30.0, "oldest": 30.0, "every": 20, "waiting": 2_000, "once": True}
 LISTS = {
     "list": {},
     "list by state": {"state": "held"},

@@ -46,7 +46,7 @@ class Entries:
 def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapping[str, Any]) -> AuditEntry:
     """Add an entry to the tenant's audit log. Call this inside the transaction of the change that the entry records.
 
-    `detail` holds JSON values only. Entries of one tenant wait for each other until their transactions end. Raise
+    `detail` holds JSON values only. Transactions that add entries for the same tenant wait for each other. Raise
     `TransactionManagementError` outside a transaction.
     """
     if not transaction.get_connection().in_atomic_block:

@@ -89,8 +89,8 @@ class AgentOut(CountedOut):
     received: int = Field(description="Number of handoffs received.")
     known: Annotated[bool | None, BeforeValidator(_is_known)] = Field(
         validation_alias="name",
-        description="Whether the agent is in a declared route, or is a skill of `HANDOFFAUDIT_SKILLS`; null if there "
-        "are neither declared routes nor skills.",
+        description="Whether the agent is in a declared route, or is a skill in the folder `HANDOFFAUDIT_SKILLS`; null "
+        "if there are neither declared routes nor skills.",
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
         validation_alias="name", description="The known name closest to an unknown name; null if none is similar."

@@ -134,9 +134,10 @@ def _tenant(pk: int, slug: str) -> Tenant:
     return Tenant(pk=pk, slug=slug)
 
 
-# The member of `request.META` with the identity of the key, and the time of its check before the body was read.
+# The entry of `request.META` with the identity of the key and the time at which the key was checked. The check comes
+# before the body is read.
 IDENTITY: Final = "handoffaudit.identity"
-# An identity that is older than this is looked up again: a slow body may take minutes, in which the key may be revoked.
+# A key is checked again if its last check is older than this: somebody may revoke the key while a slow body arrives.
 IDENTITY_SECONDS: Final = 0.5
 
 
@@ -164,7 +165,7 @@ class KeyWith(HttpBearer):
     def __call__(self, request: HttpRequest) -> Any:
         if self.decodes:
             decode_body(request)
-        # This is faster than `HttpBearer.__call__`, which goes through all headers to find this header.
+        # `HttpBearer.__call__` would be slower, because it goes through all headers to find this header.
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
 

@@ -115,7 +115,7 @@ def _database() -> str:
     fault = find_fault() if connection.vendor == "sqlite" else database_faults.server.look()
     if fault:
         return _fault_name(fault)
-    return _DAMAGED if sqlite_file.damage_watch.is_there() else "ok"
+    return _DAMAGED if sqlite_file.damage_watch.is_damaged() else "ok"
 
 
 def _fault_name(fault: Fault) -> str:

@@ -152,12 +152,13 @@ class LinesQuery(PageQuery):
     openapi_extra=BODY,
 )
 def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:
-    """Store a log; its lines are read soon after the answer.
+    """Store a log; a worker reads its lines soon after the answer.
 
-    The body has lines in any of the known formats, as text. gzip is unpacked with or without `Content-Encoding`, zstd
-    only with it. The body is durable before the call is answered. For a log of more than 9 MiB or 250,000 lines, the
-    lines are counted after the answer: poll the link until `stored` equals `size`. A line that was sent before under
-    this name is not counted again, so a log that grew can be sent whole, and a request can be repeated.
+    The body has lines in any of the known formats, as text. A gzip body is unpacked with or without `Content-Encoding`,
+    a zstd body only with this header. The body is durable before the call is answered. If a log has more than 9 MiB or
+    250,000 lines, a worker also counts the lines after the answer: poll the link until `stored` equals `size`. A line
+    that was sent before under the same name is not counted again, so you can send a log again after it grew, and
+    repeat a request.
     """
     who = caller(request)
     if who.key.agents.patterns:

@@ -17,7 +17,7 @@ from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, Text, answer, at
-from handoffaudit.diagnostics.codes import overturn_rates
+from handoffaudit.diagnostics.codes import FEWEST_DECISIONS, overturn_rates
 from handoffaudit.diagnostics.compliance_export import (
     ComplianceOut,
     FileTallyOut,
@@ -129,15 +129,18 @@ class FileStretchOut(FileTallyOut):
 class CodeNoiseOut(Answer):
     code: str = Field(description="The rule code.")
     overturned: int = Field(
-        description="Decisions that overturned the rule code: a reviewer approved a handoff that it blocked."
+        description="Decisions that overturned the rule code: a reviewer approved a handoff that the rule code blocked."
     )
     confirmed: int = Field(
-        description="Decisions that upheld the rule code: a reviewer declined a handoff that it blocked."
+        description="Decisions that upheld the rule code: a reviewer declined a handoff that the rule code blocked."
     )
     percent: float | None = Field(
         validation_alias=at("share.percent"), description="Overturn rate in percent; null without decisions."
     )
-    noisy: bool = Field(description="Whether reviewers overturn the rule code too often.")
+    noisy: bool = Field(
+        description=f"Whether reviewers made at least {FEWEST_DECISIONS} decisions on the rule code, and overturned it "
+        "more often than they upheld it."
+    )
     types: dict[str, Text] = Field(description="The handoff types, with the overturn rate of each in words.")
 
 
@@ -145,7 +148,7 @@ class NoiseOut(Answer):
     decisions: int = Field(validation_alias=at("decisions.total"), description="Decisions of reviewers in the period.")
     approved: int = Field(validation_alias=at("decisions.part"), description="Of these, approvals.")
     codes: list[CodeNoiseOut] = Field(
-        description="Noisy rule codes first, then those with the most overturned decisions."
+        description="Noisy rule codes first, then the rule codes that were overturned most often."
     )
     sampled: bool = Field(description="true: only the newest decisions are counted.")
 

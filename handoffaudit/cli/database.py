@@ -32,7 +32,8 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 CONNECT_SECONDS = 5
 
-# A command that starts looks for damage for at most this long: enough for some gigabytes that are cached in memory.
+# The longest time for which a command looks for damage at its start. It is enough for some gigabytes that are cached
+# in memory.
 DAMAGE_SECONDS = 5.0
 
 
@@ -64,9 +65,9 @@ def refuse_damaged() -> None:
 def refuse_emptied() -> None:
     """Raise `Stop` if the SQLite file has 0 bytes although it had tables before.
 
-    A first start that was killed also leaves 0 bytes, and is not refused. The file had tables if the lock of the
-    migration has a text, if SQLite's log (`-wal`) has content, or if the data folder has static files, which older
-    versions kept there.
+    A first start that was killed also leaves 0 bytes, and is not refused. The file had tables if the lock file of the
+    migration or SQLite's log (`-wal`) has content, or if the data folder has static files, which older versions kept
+    there.
     """
     if connection.vendor != "sqlite":
         return
@@ -141,7 +142,7 @@ def migrate() -> None:
 
 
 def _migrate_lock() -> Path:
-    """Return the lock of the migration in the data folder. It has a text once the SQLite database has its tables."""
+    """Return the lock file of the migration. The file has content once the SQLite database has its tables."""
     folder: Path = settings.DATA_FOLDER
     return folder / "migrate.lock"
 

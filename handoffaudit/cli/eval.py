@@ -151,7 +151,7 @@ def _measure_file(
         kinds,
         beside=reader_beside(source.path),
         show=show,
-        each=lambda items: progress.tell(lambda: describe_progress(source, items)),
+        each=lambda items: progress.update(lambda: describe_progress(source, items)),
         further=further,
     )
     progress.finish()

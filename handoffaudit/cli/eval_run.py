@@ -93,7 +93,7 @@ def planned_items(
             yield PlannedItem(place, kind, item, question)
             place += 1
         if progress:
-            progress.tell(lambda: describe_progress(source, place))  # noqa: B023 -- told at once
+            progress.update(lambda: describe_progress(source, place))  # noqa: B023 -- called at once
 
 
 def make_plan(
@@ -281,7 +281,7 @@ class Run:
                     one.file.unanswered += 1
             if call.error:
                 waiting[0].file.failures[call.error.reason.value] += 1
-        self._progress.tell(self._describe_progress)
+        self._progress.update(self._describe_progress)
 
     def _check_outage(self, call: Call) -> None:
         """Stop asking during an outage, because every further call would be retried several times."""

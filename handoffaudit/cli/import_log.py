@@ -28,7 +28,7 @@ from handoffaudit.cli.terminal import (
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
-    from handoffaudit.diagnostics.logs.blocks import Block
+    from handoffaudit.validation.logs.blocks import Block
 
 
 # Parts are compressed while they are created, so speed matters more than size.
@@ -114,7 +114,7 @@ class ServerLogReceiver(Server):
             raise Stop(str(error)) from error
 
     def send(self, source: str, stream: Iterable[bytes], on_progress: LineCallback) -> ImportedLog:
-        from handoffaudit.diagnostics.logs.blocks import cut_blocks
+        from handoffaudit.validation.logs.blocks import cut_blocks
 
         done = ImportedLog(source)
         for part in _join_blocks(cut_blocks(stream)):

@@ -195,7 +195,7 @@ def _work(one: "Erasure", while_state: str) -> "Erasure":
             time.sleep(0.05)
         one.refresh_from_db()
         rows = sum((one.erased if one.erased else one.found).values())
-        progress.tell(lambda rows=rows: f"{one.state}: {rows:,} rows")  # type: ignore[misc]
+        progress.update(lambda rows=rows: f"{one.state}: {rows:,} rows")  # type: ignore[misc]
     progress.finish()
     return one
 

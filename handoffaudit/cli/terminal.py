@@ -40,7 +40,7 @@ def example(*lines: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace line breaks and control characters, with which a text of somebody else could steer the terminal."""
+    """Replace line breaks and control characters, which would let a text of a sender control the terminal."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)
 
 
@@ -98,7 +98,7 @@ _RECEIVER_OPTIONS = (
         "--spool",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Folder for reports that wait for an unavailable server. Default: reports in the data folder.",
+        help="Folder for reports that wait for an unavailable server. Default: folder reports in the data folder.",
     ),
 )
 
@@ -150,7 +150,7 @@ skills_option = click.option(
     "--skills",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of skills (SKILL.md). Their names are the known agents: warn about other targets.",
+    help="Folder of skills (SKILL.md). The names of the skills are the known agents; other targets get a warning.",
 )
 
 
@@ -158,14 +158,17 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
 
 
 class ProgressLine:
-    """A progress line, rewritten now and then once the command takes longer than a second."""
+    """A progress line on standard error that appears once the command has run for a second.
+
+    A terminal shows one line, which is rewritten. Anything else gets a new line every two seconds.
+    """
 
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_SECONDS
         self._drawn = False
         self._terminal = sys.stderr.isatty()
 
-    def tell(self, describe: Callable[[], str]) -> None:
+    def update(self, describe: Callable[[], str]) -> None:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + (0.1 if self._terminal else LINE_SECONDS)

@@ -81,7 +81,7 @@ def _copy(database: Path, target: Path) -> None:
     progress = ProgressLine()
 
     def tell(_: int, left: int, pages: int) -> None:
-        progress.tell(lambda: f"{100 * (pages - left) / max(pages, 1):.0f} % copied")
+        progress.update(lambda: f"{100 * (pages - left) / max(pages, 1):.0f} % copied")
 
     with (
         contextlib.closing(sqlite3.connect(database.as_uri() + "?mode=ro", uri=True, timeout=20)) as source,

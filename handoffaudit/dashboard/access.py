@@ -144,7 +144,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
         @wraps(view)
         def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                # htmx would insert the sign-in page into the current page, so it is made to reload the whole page.
+                # htmx would insert the sign-in page into the current page, so the response makes htmx reload the page.
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
             who = _member(request, tenant)
             if not who.may(role):
@@ -218,7 +218,7 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, template: str, status: int, reason: str = "", handoff: str = "") -> HttpResponse:
-    # A member gets the menu to go on from the error page. To everybody else, the tenant must seem not to exist.
+    # A member also gets the menu. To everybody else, the tenant must seem not to exist.
     if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]
     return render(request, template, {"reason": reason, "handoff": handoff}, status=status)

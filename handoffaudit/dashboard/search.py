@@ -1,6 +1,5 @@
 """The search over everything in a tenant: the results of the command menu, and the same results as a page."""
 
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,8 +129,6 @@ class OutOfTime(Exception):
 
 # The SQLSTATE of a statement that was canceled.
 QUERY_CANCELED: Final = "57014"
-# SQLite looks at the clock after this many steps of its virtual machine, which take about 0.1 ms.
-_STEPS = 10_000
 
 
 @contextmanager
@@ -149,13 +146,8 @@ def time_limit(seconds: float) -> Generator[None]:
             cursor.execute(change, [before])
         return
     connection.ensure_connection()
-    until = time.monotonic() + seconds
-    connection.connection.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
-    try:
-        with _as_out_of_time():
-            yield
-    finally:
-        connection.connection.set_progress_handler(None, 0)
+    with _as_out_of_time(), connection.connection.limit_together(seconds):
+        yield
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class OfCode:
+class CodeFindings:
     code: str
     findings: Findings
 
@@ -59,14 +59,14 @@ class AgentReport:
     `origins` lists the agents from which findings were inherited, with the numbers of findings. `files` has one entry
     for each phase. `hours` counts the handoffs that the agent sent in each hour of the day (UTC), without days for
     which retention left only daily counts. `newest` lists the newest handoffs from or to the agent, also from outside
-    the window. `sampled` means that findings or times cover only the newest handoffs.
+    the window. `sampled` means that only the newest findings or handoffs were read.
     """
 
     agent: Agent
     hands_to: tuple[AgentRoute, ...]
     gets_from: tuple[AgentRoute, ...]
     findings: Findings
-    codes: tuple[OfCode, ...]
+    codes: tuple[CodeFindings, ...]
     origins: tuple[tuple[str, int], ...]
     over_time: tuple[TimeBucket[Findings], ...]
     files: tuple[Pair, ...]
@@ -101,7 +101,7 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
 
 
 def is_known(tenant: Tenant, name: str) -> bool:
-    """Return whether the agent was ever seen, is in a declared route, or is in the registry."""
+    """Return whether the agent was ever seen, is in a declared route, or is one of `known_agents`."""
     if not name or "\x00" in name:
         return False
     seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _build_conditions(name)]
@@ -117,8 +117,8 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
-    """The number of findings with the same code, time bucket and origin that are all introduced or all inherited."""
+class _FindingCount:
+    """The number of introduced or inherited findings with one code, one time bucket and one origin."""
 
     step: int
     code: str
@@ -127,7 +127,7 @@ class _Alike:
     number: int
 
 
-def _load_findings(tenant: Tenant, name: str, window: Window) -> tuple[list[_Alike], bool]:
+def _load_findings(tenant: Tenant, name: str, window: Window) -> tuple[list[_FindingCount], bool]:
     """Return the agent's newest findings in the window by time bucket, code and origin, and whether there are more."""
     rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
     stepped = rows.annotate(step=window.scale.index_of("at"))
@@ -135,14 +135,14 @@ def _load_findings(tenant: Tenant, name: str, window: Window) -> tuple[list[_Ali
     newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
     found = [
         # SQLite stores booleans and UUIDs in other types.
-        _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
+        _FindingCount(step, code, bool(caused), origin and UUID(str(origin)), number)
         for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
     ]
     is_full = sum(one.number for one in found) == MOST_FINDINGS
     return found, is_full and rows[: MOST_FINDINGS + 1].count() > MOST_FINDINGS
 
 
-def _sum(found: Iterable[_Alike]) -> Findings:
+def _sum(found: Iterable[_FindingCount]) -> Findings:
     caused = passed_on = 0
     for one in found:
         if one.caused:
@@ -152,16 +152,16 @@ def _sum(found: Iterable[_Alike]) -> Findings:
     return Findings(caused, passed_on)
 
 
-def _group_by_code(found: Iterable[_Alike]) -> list[OfCode]:
+def _group_by_code(found: Iterable[_FindingCount]) -> list[CodeFindings]:
     """Return the findings by code, the most frequent code first."""
-    by_code: defaultdict[str, list[_Alike]] = defaultdict(list)
+    by_code: defaultdict[str, list[_FindingCount]] = defaultdict(list)
     for one in found:
         by_code[one.code].append(one)
-    listed = [OfCode(code, _sum(several)) for code, several in by_code.items()]
+    listed = [CodeFindings(code, _sum(several)) for code, several in by_code.items()]
     return sorted(listed, key=lambda one: (-one.findings.total, one.code))
 
 
-def _count_origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
+def _count_origins(tenant: Tenant, passed: Iterable[_FindingCount]) -> list[tuple[str, int]]:
     numbers: Counter[UUID] = Counter()
     for one in passed:
         if one.origin and not one.caused:
@@ -176,8 +176,8 @@ def _count_origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, 
     return sorted(found.items(), key=lambda one: (-one[1], one[0]))
 
 
-def _count_over_time(window: Window, found: Iterable[_Alike]) -> list[TimeBucket[Findings]]:
-    by_step: defaultdict[int, list[_Alike]] = defaultdict(list)
+def _count_over_time(window: Window, found: Iterable[_FindingCount]) -> list[TimeBucket[Findings]]:
+    by_step: defaultdict[int, list[_FindingCount]] = defaultdict(list)
     for one in found:
         by_step[one.step].append(one)
     return window.scale.fill({step: _sum(several) for step, several in by_step.items()}, _sum(()))

@@ -84,7 +84,7 @@ class CodeDecisions:
 
     @property
     def main_type(self) -> str:
-        """Return the handoff type with the most overturned decisions."""
+        """Return the handoff type in which reviewers overturned the code most often."""
         return max(self.types, key=lambda name: (self.types[name].part, name), default="")
 
 

@@ -1,5 +1,7 @@
 """Models of logs and of reports on handoff files."""
 
+import zlib
+
 from django.db import models
 
 from handoffaudit.accounts.models import Tenant
@@ -117,6 +119,10 @@ class LogBlock(Leased):
 
     def __str__(self) -> str:
         return f"{self.source} from line {self.first_line}"
+
+    def load_text(self) -> bytes:
+        """Return the lines of the block. Raise `LogText.DoesNotExist` if they were removed."""
+        return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=self.pk))
 
 
 class LogText(models.Model):

@@ -292,7 +292,9 @@ def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
         raise _Overtaken
 
 
+# The page of all kinds counts less far, because it counts each kind.
 COUNTED_AT_MOST: Final = 10_000
+LISTED_AT_MOST: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,17 +343,17 @@ def _make_standing(
 ) -> Standing:
     kept = KINDS[row.name]
     next_at = _find_next(table, row, last, now)
-    there = _count(kept, kept.there(tenant))
-    goes = count_going(tenant, row, next_at) if next_at else None
+    there = _count(kept, kept.there(tenant), LISTED_AT_MOST)
+    goes = count_going(tenant, row, next_at, LISTED_AT_MOST) if next_at else None
     return Standing(row, there, kept.find_oldest(tenant), next_at, goes, last)
 
 
-def count_going(tenant: Tenant, rule: Retention, at: datetime) -> Count:
-    """Return the number of items that a run by this rule removes at that time."""
+def count_going(tenant: Tenant, rule: Retention, at: datetime, most: int = COUNTED_AT_MOST) -> Count:
+    """Return the number of items that a run by this rule removes at that time, counted up to `most`."""
     if not rule.terms:
         return Count(0)
     kept = KINDS[rule.name]
-    return _count(kept, kept.list_due(tenant, Terms(rule, at, legal_holds.read(tenant))))
+    return _count(kept, kept.list_due(tenant, Terms(rule, at, legal_holds.read(tenant))), most)
 
 
 def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
@@ -380,10 +382,10 @@ def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | Non
     return max(begins, last.started_at + AGAIN) if again and last else begins
 
 
-def _count(kept: RetentionTarget, rows: Rows) -> Count:
-    some = rows.order_by()[: COUNTED_AT_MOST + 1]
+def _count(kept: RetentionTarget, rows: Rows, most: int = COUNTED_AT_MOST) -> Count:
+    some = rows.order_by()[: most + 1]
     if not kept.weight:
         number = some.count()
-        return Count(min(number, COUNTED_AT_MOST), number > COUNTED_AT_MOST)
+        return Count(min(number, most), number > most)
     weights = list(some.values_list(kept.weight, flat=True))
-    return Count(sum(weights[:COUNTED_AT_MOST]), len(weights) > COUNTED_AT_MOST)
+    return Count(sum(weights[:most]), len(weights) > most)

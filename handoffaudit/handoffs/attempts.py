@@ -1,4 +1,4 @@
-"""Attempts at the same handoff, its lineage: a later attempt supersedes the earlier ones.
+"""Attempts at the same handoff, which form a lineage: a later attempt supersedes the earlier attempts.
 
 The remediation record of a lineage holds the recommended actions so far, from which the next action follows.
 """
@@ -27,6 +27,7 @@ from handoffaudit.validation.library.models import RemediationRecord
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.verdict import Outcome
 
+# The largest number that the column `attempt` can hold.
 MOST = 32_767
 
 
@@ -74,10 +75,10 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
 
 
 class LockedRow(NamedTuple):
-    """What the row of a locked handoff says about leases.
+    """The columns of a locked handoff that show its lease.
 
     `claim` is the token of a lease on this handoff alone. `is_untried` is True if no worker has tried the handoff and
-    its row is as ingest stored it; a lease on several handoffs then may hold the handoff.
+    its row is as ingest stored it. Such a handoff may belong to a lease on several handoffs.
     """
 
     claim: UUID | None
@@ -86,7 +87,7 @@ class LockedRow(NamedTuple):
 
 
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, LockedRow]:
-    """Lock these handoffs and every attempt of their lineages that may still change; return what the rows say.
+    """Lock these handoffs and every attempt of their lineages that may still change; return the locked rows.
 
     One statement locks all rows in a fixed order, so that two workers with attempts of one lineage cannot deadlock.
     """
@@ -99,11 +100,11 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, LockedRow]:
     return _lock(wanted)
 
 
-def _list_attempts(tenant_id: int, lineages: set[str], unread: set[str]) -> set[UUID]:
-    """Return the later attempts of these lineages that are not superseded, and the first attempts of `unread`."""
+def _list_attempts(tenant_id: int, lineages: set[str], with_first: set[str]) -> set[UUID]:
+    """Return the later, not superseded attempts of these lineages, and the first attempts of those in `with_first`."""
     first: Iterable[UUID] = ()
-    if unread:
-        first = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=unread).values_list("pk", flat=True)
+    if with_first:
+        first = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=with_first).values_list("pk", flat=True)
     return {*first, *_find_later(tenant_id, lineages)}
 
 
@@ -206,8 +207,8 @@ class Newest(NamedTuple):
     def is_foreign_to(self, handoff: Handoff) -> bool:
         """Return whether this attempt came before `handoff`, and from another agent.
 
-        When this attempt came, the server could not check whether its key may speak for the source of `handoff`. So
-        this attempt must not supersede `handoff`.
+        When this attempt came, the server could not check whether the key that sent the attempt may speak for the
+        source of `handoff`. So this attempt must not supersede `handoff`.
         """
         return self.received_at < handoff.received_at and self.source_agent_id != handoff.source_agent_id
 
@@ -287,10 +288,10 @@ def settle_actions(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
         logs |= {(tenant_id, row.lineage): _load(row) for row in rows}
     found = []
     for one in judged:
-        place = (one.handoff.tenant_id, one.handoff.lineage)
-        found.append(_decide_again(one, logs.get(place)))
+        key = (one.handoff.tenant_id, one.handoff.lineage)
+        found.append(_decide_again(one, logs.get(key)))
         if one.handoff.lineage and found[-1].verdict.remediation:
-            logs[place] = found[-1].verdict.remediation
+            logs[key] = found[-1].verdict.remediation
     return found
 
 

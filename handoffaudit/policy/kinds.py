@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.policy import agents as policy_agents
-from handoffaudit.policy import alert_rules as watching
+from handoffaudit.policy import alert_rules as policy_alert_rules
 from handoffaudit.policy import prompts as policy_prompts
-from handoffaudit.policy import retention as keeping
+from handoffaudit.policy import retention as policy_retention
 from handoffaudit.policy import rules as policy_rules
 from handoffaudit.policy import schemas as policy_schemas
 from handoffaudit.policy import strictness as policy_strictness
@@ -107,20 +107,20 @@ file_policy: Versions[HandoffFilesPolicy] = Versions(
 alert_policy: Versions[AlertRule] = Versions(
     kind=Kind.THRESHOLDS,
     listed="rows",
-    shipped=watching.AS_SHIPPED,
+    shipped=policy_alert_rules.AS_SHIPPED,
     name_of=attrgetter("name"),
-    parse=watching.parse_rows,
-    checked=watching.check_rows,
+    parse=policy_alert_rules.parse_rows,
+    checked=policy_alert_rules.check_rows,
     plain=to_plain,
     compared=to_plain,
 )
 retention: Versions[Retention] = Versions(
     kind=Kind.RETENTION,
     listed="rows",
-    shipped=keeping.AS_SHIPPED,
+    shipped=policy_retention.AS_SHIPPED,
     name_of=attrgetter("name"),
-    parse=keeping.parse_rows,
-    checked=keeping.check_rows,
+    parse=policy_retention.parse_rows,
+    checked=policy_retention.check_rows,
     plain=to_plain,
     compared=to_plain,
 )
@@ -164,8 +164,8 @@ def load_config(tenant_id: int) -> ValidationConfig:
 def draft_config(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationConfig:
     """Return the current configuration with draft content of one kind in place of that kind's newest version.
 
-    `content` is plain (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current versions, and prompts
-    that the draft changes have `draft` in their names. Raise `InvalidPolicy` for invalid content.
+    `content` has the form of the API (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current
+    versions, and prompts that the draft changes have `draft` in their names. Raise `InvalidPolicy` for invalid content.
     """
     now = load_config(tenant_id)
     rows = KINDS[kind].from_plain(content)
@@ -180,7 +180,7 @@ def shipped_config() -> ValidationConfig:
 
 
 def replace_rows(config: ValidationConfig, rows: Mapping[Kind, Iterable[Any]]) -> ValidationConfig:
-    """Return the configuration with the rows of some kinds in place of its rows. The database is not read."""
+    """Return the configuration with its rows of some kinds replaced by `rows`. The database is not read."""
     parts: dict[str, Any] = {}
     for kind, part in _PARTS.items():
         if kind in rows:

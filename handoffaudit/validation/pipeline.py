@@ -42,7 +42,7 @@ def run(
     layers: Iterable[Layer] | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Verdict:
-    """Run the layers in order and return the verdict. Errors of the structure layer skip all other layers.
+    """Run the layers in order and return the verdict. If the structure layer fails, all others are skipped.
 
     `layers` defaults to the shipped layers followed by the installed layers. `new_id` returns the id of the remediation
     record that a first attempt opens. Without `new_id`, the record has the id of the verdict. A `CouldNotRunError`
@@ -54,8 +54,8 @@ def run(
     results: list[LayerResult] = []
     stopped = False
     for layer in (*LAYERS, *installed_layers()) if layers is None else layers:
-        why = "structure failed" if stopped else _why_not(layer, subject)
-        result, found = _one_layer(layer, subject, why, monotonic)
+        why = "structure failed" if stopped else _find_skip_reason(layer, subject)
+        result, found = _run_layer(layer, subject, why, monotonic)
         stopped = stopped or (layer.name == _STRUCTURE and result.status is LayerStatus.FAILED)
         results.append(result)
         issues.extend(found)
@@ -116,13 +116,13 @@ def _remediate(
     return action.value, log
 
 
-def _why_not(layer: Layer, subject: Subject) -> str | None:
+def _find_skip_reason(layer: Layer, subject: Subject) -> str | None:
     if layer.name in subject.policy.layers_off:
         return "switched off for this type"
     return layer.skip(subject)
 
 
-def _one_layer(
+def _run_layer(
     layer: Layer, subject: Subject, why_not: str | None, monotonic: Callable[[], float]
 ) -> tuple[LayerResult, list[Issue]]:
     if why_not is not None:

@@ -30,13 +30,13 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 # Invisible letters and signs: the blank Braille sign, and the default-ignorable characters of Unicode that are not
 # format characters.
-_FORMLESS = re.compile(
+_INVISIBLE_SIGN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
 
 
-# Format characters and formless signs, which can split a value invisibly. One of them, U+FE0F, is also in ordinary
-# texts, after signs such as ©.
+# Format characters and invisible signs, which can split a value and cannot be seen. Ordinary texts also contain one of
+# these characters: U+FE0F, after signs such as ©.
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -84,8 +84,8 @@ class PlainText(NamedTuple):
 
 
 def _is_suspect(text: str) -> bool:
-    # Few characters are left without the ASCII characters, and for each character, the search takes several times as
-    # long as the removal.
+    # Remove the ASCII characters before the search: for each character, the search takes several times as long as the
+    # removal, and few characters of a text are not ASCII.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     return _SUSPECT.search(rest.decode("utf-8", "replace")) is not None
 
@@ -96,8 +96,8 @@ def _undisguise(match: re.Match[str]) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether the text is invisible: it has only blanks and control, format and formless characters."""
-    return not any(unicodedata.category(char) not in _INVISIBLE and not _FORMLESS.match(char) for char in text)
+    """Return whether the text has only invisible characters, such as blanks, control and format characters."""
+    return not any(unicodedata.category(char) not in _INVISIBLE and not _INVISIBLE_SIGN.match(char) for char in text)
 
 
 def storable(text: str) -> bool:

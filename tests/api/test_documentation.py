@@ -148,7 +148,7 @@ def test_the_page_on_claude_code_has_the_settings_of_the_examples() -> None:
         ("GroupOut", "regressed_at", "acknowledged"),
         ("HandoffsOut", "items", "in the order of `sort`"),
         ("ModelLineOut", "tokens_in", "without those"),
-        ("NoiseOut", "codes", "most overturned decisions"),
+        ("NoiseOut", "codes", "overturned most often"),
         ("PreviewOut", "links", "replace `{code}`"),
         ("ReasonOut", "reason", ", ".join(GIVEN[:-1])),
         ("SuspectOut", "values", "introduced"),

@@ -90,7 +90,7 @@ def test_a_damaged_file_that_is_known_takes_nothing_new(
     assert api.post("/validate", json=payload()).status_code == 200
     # The file is looked at again after a while, also where nobody asks for /readyz.
     monkeypatch.setattr(sqlite_file, "find_damage", lambda *_, **__: "")
-    monkeypatch.setattr(watch, "_look_at", 0.0)
+    monkeypatch.setattr(watch, "_check_at", 0.0)
     assert api.post("/handoffs", json=payload()).status_code == 202
 
 

@@ -30,7 +30,7 @@ def _write_on_each_look(folder, monkeypatch, most):
     looks = []
 
     class Writer:
-        def tell(self, said):
+        def update(self, said):
             looks.append(said())
             if len(looks) > most:
                 raise KeyboardInterrupt

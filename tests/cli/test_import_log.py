@@ -13,8 +13,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli import Stop, bootstrap, documents, import_log
 from handoffaudit.cli.import_log import command
 from handoffaudit.diagnostics.logs import index, store, upload
-from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK, Block
 from handoffaudit.diagnostics.models import LogImport
+from handoffaudit.validation.logs.blocks import LONGEST_BLOCK, Block
 from tests.api.support import make_key
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
 

@@ -119,7 +119,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
     tenant: Tenant, woken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "_believed", (0.0, False))
+    monkeypatch.setattr(subscriptions, "_cached_active", (0.0, False))
     Subscriber.objects.create(
         tenant=tenant, kind="webhook", name="CI", address="https://example.com/", events=["alert"], created_by="ada"
     )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -30,6 +31,14 @@ ALTER TABLE handoffs_handoff RENAME TO quick;
 CREATE VIEW handoffs_handoff AS SELECT quick.* FROM quick, pg_sleep(60)
 """
 QUICK_READ = "DROP VIEW handoffs_handoff; ALTER TABLE quick RENAME TO handoffs_handoff"
+SPARE_KEY = """
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.models import Tenant
+spare, _ = keys.create(tenant=Tenant.objects.get(), name='spare', scopes=['read'], expires_at=None, actor='tests')
+print(spare.pk)
+"""
+SELF_HANDOFF = payload(source_agent_id="planner", target_agent_id="planner", call_chain=["planner"])
+WAIT = {"Prefer": "wait=20"}
 SLOW_ELSEWHERE = """
 from django.db import connection
 with connection.cursor() as cursor:
@@ -97,9 +106,7 @@ def test_a_commit_without_its_standby_is_not_acknowledged(postgres: OwnPostgres,
     settings.MAX_STATEMENT_SECONDS = 0.3
     with make_watched_connection().connect(postgres.url, autocommit=True) as opened:
         opened.execute("CREATE TABLE kept (number int)")
-        opened.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        opened.execute("SELECT pg_reload_conf()")
-        eventually(lambda: opened.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+        name_standby(opened, "nobody")
         with pytest.raises(psycopg.OperationalError) as alone:
             opened.execute("INSERT INTO kept VALUES (1)")
         assert fault_of(alone.value).cause == Cause.AWAY
@@ -112,19 +119,56 @@ def test_a_commit_without_its_standby_is_not_acknowledged(postgres: OwnPostgres,
 def test_a_submission_without_its_standby_is_not_acknowledged(limited: Installation, postgres: OwnPostgres) -> None:
     sent = payload(handoff_id="once")
     with limited.client() as api, psycopg.connect(postgres.url, autocommit=True) as server:
-        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        server.execute("SELECT pg_reload_conf()")
-        eventually(lambda: server.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
-        for answer in (api.post("/handoffs", json=sent), api.post("/handoffs", json=sent)):
-            assert (answer.status_code, answer.json()["cause"]) == (503, "away")
-        repeated = api.post("/handoffs/batch", json=[sent, payload()])
-        assert (repeated.status_code, repeated.json()["cause"]) == (503, "away")
-        server.execute("ALTER SYSTEM RESET synchronous_standby_names")
-        server.execute("SELECT pg_reload_conf()")
-        eventually(lambda: server.execute("SHOW synchronous_standby_names").fetchone() == ("",))
+        with without_standby(server):
+            for answer in (api.post("/handoffs", json=sent), api.post("/handoffs", json=sent)):
+                assert_away(answer)
+            assert_away(api.post("/handoffs/batch", json=[sent, payload()]))
         assert api.post("/handoffs", json=sent).status_code == 200
         stored = "SELECT count(*) FROM handoffs_handoff WHERE handoff_id = 'once'"
         assert server.execute(stored).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("limited", ["direct"], indirect=True)
+def test_nobody_learns_of_a_change_without_its_standby_by_repeating_it(
+    limited: Installation, postgres: OwnPostgres
+) -> None:
+    spare = int(limited.run(SPARE_KEY))
+    with (
+        limited.client() as api,
+        httpx.Client(base_url=limited.url, follow_redirects=True, timeout=90) as browser,
+        psycopg.connect(postgres.url, autocommit=True) as server,
+    ):
+        sign_in(browser)
+        path = f"/handoffs/{api.post('/handoffs', json=SELF_HANDOFF, headers=WAIT).json()['id']}"
+        decision = {"decision": "decline", "seen_version": api.get(path).json()["version"]}
+        form = {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+        with without_standby(server):
+            for _ in range(2):
+                assert_away(api.post(f"{path}/review", json=decision))
+                assert browser.post(f"/t/acme/settings/keys/{spare}/revoke/", data=form).status_code == 503
+            # A page that only reads does not wait, so the revocation itself does.
+            assert browser.get("/t/acme/settings/keys/").status_code == 200
+        assert api.post(f"{path}/review", json=decision).status_code == 409
+        assert api.get(path).json()["state"] == "declined"
+        assert "is revoked" in browser.post(f"/t/acme/settings/keys/{spare}/revoke/", data=form).text
+
+
+@contextmanager
+def without_standby(server: psycopg.Connection) -> Iterator[None]:
+    """Let each commit wait for a standby that does not exist."""
+    name_standby(server, "nobody")
+    yield
+    name_standby(server, "")
+
+
+def name_standby(server: psycopg.Connection, name: str) -> None:
+    server.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+    server.execute("SELECT pg_reload_conf()")
+    eventually(lambda: server.execute("SHOW synchronous_standby_names").fetchone() == (name,))
+
+
+def assert_away(answer: httpx.Response) -> None:
+    assert (answer.status_code, answer.json()["cause"]) == (503, "away")
 
 
 def assert_slow(ask) -> httpx.Response:

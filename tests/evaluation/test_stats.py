@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.evaluation.judge import AS_SHIPPED
 from handoffaudit.evaluation.stats import Characters, Cluster, Tally, measure, ratio_interval, wilson_interval
-from handoffaudit.validation.rule_parser import parse_sets
+from handoffaudit.policy.rules import parse_sets
 from tests.evaluation.support import grounded, judge_of, measured, reviewed
 
 

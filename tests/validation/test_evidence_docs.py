@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation.claims import extract, parse_fields
 from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.rule_evaluation import broken_rules, rules_for
-from handoffaudit.validation.rule_parser import parse_sets
 
 PAGE = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation.config import (
     CircularPolicy,
     CritiquePolicy,
@@ -35,7 +36,6 @@ from handoffaudit.validation.layers import CATALOGUE, FAMILIES, LAYERS, MODEL_LA
 from handoffaudit.validation.pipeline import decide, run
 from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.rule_parser import parse_sets
 from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
 from .support import NOW

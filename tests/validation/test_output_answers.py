@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation import LLMEnvelope, LLMResult, ValidationPipeline
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import Requirements, TypePolicy
 from handoffaudit.validation.library.validators import BusinessRuleValidator
 from handoffaudit.validation.pipeline import reject_unread
-from handoffaudit.validation.rule_parser import parse_sets
 from handoffaudit.validation.verdict import verdict_to_dict
 
 from .support import NOW, judge, payload

@@ -21,7 +21,14 @@ from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, line_of
 from handoffaudit.dashboard.safe_text import cut
-from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
+from handoffaudit.diagnostics.agent_report import (
+    MOST_FINDINGS,
+    AgentReport,
+    CodeFindings,
+    is_known,
+    load_report,
+    near_names,
+)
 from handoffaudit.diagnostics.agents import AgentRoute, ShownRole, declare_role, load_roles, withdraw_role
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
@@ -44,7 +51,10 @@ _LONGEST: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """An agent that this agent hands off to or receives from; `handoffs` links to the handoffs between the two."""
+    """An agent that this agent sends handoffs to or receives them from.
+
+    `edge` is the route between the two in this direction, and `handoffs` links to its handoffs.
+    """
 
     name: str
     href: str
@@ -105,7 +115,7 @@ def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpRespon
         "more_to": max(0, len(found.hands_to) - MOST_LISTED),
         "more_from": max(0, len(found.gets_from) - MOST_LISTED),
         "origins": _origins(who, links, found),
-        "codes": [_code(links, name, one) for one in found.codes[:MOST_LISTED]],
+        "codes": [_code_line(links, name, one) for one in found.codes[:MOST_LISTED]],
         "files": found.files_overall,
         "file_reports": links.reports(agent=name),
         "hours": _hours(found),
@@ -153,7 +163,7 @@ def _origins(who: TenantMembership, links: Links, found: AgentReport) -> list[Or
     ]
 
 
-def _code(links: Links, name: str, one: OfCode) -> CodeLine:
+def _code_line(links: Links, name: str, one: CodeFindings) -> CodeLine:
     href = links.handoffs(code=one.code, source=name)
     return CodeLine(one.code, one.findings.caused, one.findings.passed_on, href)
 

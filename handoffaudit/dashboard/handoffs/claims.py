@@ -107,8 +107,8 @@ class Cited:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One claim as the page shows it; `left_out` is how many characters of its text are not shown."""
+class ShownClaim:
+    """A claim as the page shows it; `left_out` is the number of characters of its text that are not shown."""
 
     claim_id: str
     field_path: str
@@ -137,7 +137,7 @@ class Claims:
     `rest_on_results` says that a value rests on a tool result.
     """
 
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownClaim, ...]
     hidden: int
     totals: tuple[tuple[str, str, int], ...]
     unused: tuple[Cited, ...]
@@ -169,20 +169,20 @@ def claims_of(
     known = dict(_known(evidence))
     names: Mapping[str, str | ToolResult] = {**_names(evidence), **results}
     everything = sorted(
-        (_shown(claim, document, known, names) for claim in claims), key=lambda claim: not claim.is_open
+        (_show_claim(claim, document, known, names) for claim in claims), key=lambda claim: not claim.is_open
     )
     counted = Counter(value["status"] for claim in claims for value in claim["values"])
     totals = tuple((status, WORDS[status], counted[status]) for status in STATUSES if status in counted)
     cited = {name for claim in claims for name in claim["evidence_ids"]}
     beside = [(name, text) for name, text in known.items() if name not in cited]
     unused = [Cited(cut(name, MOST_NAME), _excerpt(text), is_known=True) for name, text in beside]
-    shown = tuple(_light(everything))
+    shown = tuple(_limit_claims(everything))
     sources = tuple(cut(name, MOST_NAME) for name in searched[:MOST_UNUSED])
     rest = rests_on_results(content)
     return Claims(shown, len(everything) - len(shown), totals, tuple(unused[:MOST_UNUSED]), sources, rest)
 
 
-def _light(claims: Iterable[Shown]) -> Iterable[Shown]:
+def _limit_claims(claims: Iterable[ShownClaim]) -> Iterable[ShownClaim]:
     """Return as many claims as one page shows, but at least one."""
     heavy = 0
     for number, claim in enumerate(claims):
@@ -215,14 +215,14 @@ def _excerpt(text: str) -> str:
     return cut(text, MOST_EXCERPT)
 
 
-def _shown(
+def _show_claim(
     claim: Mapping[str, Any], document: Any, known: Mapping[str, str], names: Mapping[str, str | ToolResult]
-) -> Shown:
+) -> ShownClaim:
     whole = _whole(claim, document)
     spans = claim["values"][:MOST_VALUES]
     values = tuple(_value(number, value, names) for number, value in enumerate(spans, 1))
     text = whole[: MOST_TEXT if weight(whole[:MOST_TEXT]) < MOST_WEIGHT else MOST_NAME]
-    return Shown(
+    return ShownClaim(
         claim_id=claim["claim_id"],
         field_path=cut(claim["field_path"], 160),
         pointer=claim["json_pointer"],

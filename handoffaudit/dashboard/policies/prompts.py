@@ -111,7 +111,7 @@ class Editor(Draft[PromptRow]):
 
     @property
     def gone_text(self) -> str:
-        return f"The prompt of {self.description} was deleted. Saving yours brings it back."
+        return f"The prompt of {self.description} was deleted. Save to add it again."
 
     @property
     def takes_focus(self) -> bool:

@@ -201,7 +201,7 @@ class RuleEditor(RulesDraft):
 
     @property
     def gone_text(self) -> str:
-        return f"The rule {self.rule_id} was deleted. Saving yours brings it back."
+        return f"The rule {self.rule_id} was deleted. Save to add it again."
 
     @property
     def groups(self) -> list[Group]:

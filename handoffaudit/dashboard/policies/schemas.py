@@ -134,7 +134,7 @@ class Editor(Draft[TypeSchema]):
 
     @property
     def gone_text(self) -> str:
-        return f"The row {cut(self.row, LONGEST_NAME)} was deleted. Saving yours brings it back."
+        return f"The row {cut(self.row, LONGEST_NAME)} was deleted. Save to add it again."
 
     @property
     def type_field(self) -> Field:

@@ -84,16 +84,16 @@ class Why:
 def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[str, Effect]]:
     """Return the start of the counted period and the effect of each row by its name.
 
-    For a row in shadow mode the period starts when the row was put into shadow mode.
+    For a row that was switched to shadow mode in that period, the period of the row starts at the switch.
     """
     since = shadow.find_start(tenant)
     rows = [row.handoff_type for row in now.rows]
-    starts = _put_in_shadow(tenant, now, since)
+    starts = _find_shadow_starts(tenant, now, since)
     found = {**shadow.count_by_row(tenant, rows, since), **shadow.count_in_shadow(tenant, starts, rows)}
     return since, {row: _effect(tenant, row, figures, since) for row, figures in found.items()}
 
 
-def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
+def _find_shadow_starts(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
     """Return the time at which each row in shadow mode was switched to it, for switches after `since`."""
     starts: dict[str, datetime] = {}
     left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
@@ -272,7 +272,7 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     name = type_name(switch.row)
     if saved.version == switch.base_version:
         return EDITING.done(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
-    in_shadow = "is in shadow: every handoff that passes the layer structure is accepted"
+    in_shadow = "is in shadow: every handoff that passes the structure layer is accepted"
     said = "is enforced" if switch.enforces else in_shadow
     return EDITING.done(request, who, f"{name} {said} from now on. Version {saved.version}.")
 
@@ -316,7 +316,7 @@ def _page(
 
 
 def _same_cells(policy: TypePolicy, other: TypePolicy) -> frozenset[str]:
-    # Lenient types skip these checks, so their cells differ in any case.
+    # Lenient types skip the checks of claims and of the LLM, so these cells always differ between strict and lenient.
     differ = {"claims", "llm"} if policy.strictness is not other.strictness else set()
     return frozenset(
         cell

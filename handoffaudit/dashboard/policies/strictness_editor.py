@@ -70,7 +70,8 @@ CELLS = {
     "llm": FOLDED[MODEL],
 }
 
-PLAIN_ENOUGH = ("strictness", "mode", "layers")
+# The values of these fields are clear without the label of the field.
+WITHOUT_LABEL = ("strictness", "mode", "layers")
 
 
 def type_name(handoff_type: str) -> str:
@@ -114,7 +115,7 @@ def _row(row: Any) -> str | None:
 
 
 def _value(field: str, value: Any) -> str:
-    if field in PLAIN_ENOUGH:
+    if field in WITHOUT_LABEL:
         return format_field(field, value)
     name = NAMES[field]
     in_sentence = name if name[:2].isupper() else name[:1].lower() + name[1:]
@@ -151,7 +152,7 @@ class Editor(Draft[TypePolicy]):
 
     @property
     def gone_text(self) -> str:
-        return f"The row {self.row} was deleted. Saving yours brings it back."
+        return f"The row {self.row} was deleted. Save to add it again."
 
     @property
     def groups(self) -> list[Group]:

@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from handoffaudit.diagnostics import file_stats
 from handoffaudit.diagnostics.file_stats import HealthDeltas, HealthKey, LogDeltas, LogKey
-from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.logs.filters import Facets, limit_values
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import leases, notify
@@ -143,7 +142,7 @@ def drain(seconds: float = math.inf) -> bool:
 
 def _read_one(block: LogBlock) -> None:
     try:
-        store_summaries([read_block(block, text_of(block.pk))])
+        store_summaries([read_block(block, block.load_text())])
     except Exception:
         # An error must not affect other blocks. This block is tried again alone, and is parked after too many tries.
         log.exception("a block of a log can't be read", block=str(block.pk))

@@ -13,7 +13,6 @@ from typing import Final
 from django.db.models import Q, QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogText
 from handoffaudit.filter_fields import FilterError
@@ -314,7 +313,7 @@ def lines_of(text: bytes) -> Iterator[bytes]:
 def read_text(block: LogBlock) -> bytes:
     """Return the text of a block, which is empty if it was removed."""
     try:
-        return text_of(block.pk)
+        return block.load_text()
     except LogText.DoesNotExist:
         # Retention has removed the text since the row of the block was read.
         return b""

@@ -22,14 +22,6 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.compression import compress
 from handoffaudit.diagnostics.file_stats import HealthDeltas, LogDeltas
 from handoffaudit.diagnostics.logs import index
-from handoffaudit.diagnostics.logs.blocks import (
-    Block,
-    Piece,
-    Write,
-    cut_blocks,
-    digest_of,
-    plan_writes,
-)
 from handoffaudit.diagnostics.logs.filters import IMPORT_ORDERS, Facets, LogQuery
 from handoffaudit.diagnostics.logs.search import (
     PAGE_BYTES,
@@ -42,10 +34,12 @@ from handoffaudit.diagnostics.logs.search import (
     match_lines,
     read_text,
 )
+from handoffaudit.diagnostics.logs.write_plan import Piece, Write, digest_of, plan_writes
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.filter_fields import FilterError, Order
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, NEWEST
 from handoffaudit.handoffs.ingest import store
+from handoffaudit.validation.logs.blocks import Block, cut_blocks
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
 from handoffaudit.validation.logs.sums import Counts

@@ -20,10 +20,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.compression import DECOMPRESSORS, compress
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import Cutter
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.validation.logs.blocks import Cutter
 
 # A request stores logs up to this size itself, which takes a moment. `handoffaudit import-log --url` sends smaller
 # parts.

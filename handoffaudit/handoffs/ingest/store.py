@@ -70,9 +70,9 @@ class ExistingHandoff:
 
 
 def is_plain(handoff: PreparedHandoff) -> bool:
-    """Return whether `store_one` can store the handoff, which must be readable, no retry, and without tool results.
+    """Return whether `store_one` can store the handoff: a readable handoff that is no retry and has no tool results.
 
-    On SQLite, the threads share a transaction, so the caller must not have its own transaction.
+    On SQLite, several threads share one transaction, so the caller must not be in a transaction of its own.
     """
     if handoff.issues or handoff.retry_of or handoff.tool_results:
         return False
@@ -120,10 +120,10 @@ def _insert_plain(new: Sequence[tuple[PreparedHandoff, Actor]]) -> list[bool]:
 def store_many(
     handoffs: list[PreparedHandoff], sender: Actor, known: dict[str, ExistingHandoff]
 ) -> list[ExistingHandoff | None]:
-    """Store the handoffs whose id is not in `known`; call inside a transaction.
+    """Store the handoffs with a new id, and those that replace an unreadable handoff; call inside a transaction.
 
-    For each handoff, return the stored handoff that already has the id, or None if the handoff is new. Raise
-    `IntegrityError` if a stored handoff has one of the other ids.
+    `known` has the stored handoffs by id. For each handoff, return the stored handoff that keeps the id, or None if
+    the new handoff is stored. Raise `IntegrityError` if a stored handoff that is not in `known` has one of the ids.
     """
     answers: list[ExistingHandoff | None] = []
     new: list[PreparedHandoff] = []
@@ -152,9 +152,9 @@ def store_many(
 def may_replace(known: ExistingHandoff, handoff: PreparedHandoff, agents: AgentLimit) -> bool:
     """Return whether the arriving handoff replaces the stored, unreadable handoff with the same id.
 
-    The content must differ, no reviewer may have declined the stored handoff for good, and its source must be one of
-    the `agents` that the sender may speak for. The stored handoff is renamed to its own UUID, so no other handoff may
-    have that UUID as its `handoff_id`.
+    The content must differ. If a reviewer declined the stored handoff, the reviewer must have asked for a resend. The
+    sender must be allowed (`agents`) to speak for the source of the stored handoff, if there is a source. The stored
+    handoff is renamed to its own UUID, so no other handoff may have that UUID as its `handoff_id`.
     """
     name = str(known.pk)
     if known.source and not agents.allows(known.source):
@@ -210,7 +210,7 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
     if not (named := [handoff for handoff in handoffs if handoff.named]):
         return {}
     condition, names = db.among([handoff.handoff_id for handoff in named])
-    # A repeat stores nothing, so its commit alone would not wait for a standby that missed the first submission.
+    # A repeated submission stores nothing, so its commit would not wait for a standby that lacks the first submission.
     confirm = f", {db.AWAIT_STANDBY}" if db.is_postgresql() else ""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -363,7 +363,7 @@ def _store(
 def _store_results(
     handoffs: list[PreparedHandoff], known: list[ExistingHandoff | None], sender: Actor, grade: Grade
 ) -> None:
-    """Store the tool results beside the handoffs, except beside a refused handoff, whose id was taken."""
+    """Store the tool results of the handoffs, except of a handoff that was refused because its id was taken."""
     kept = [
         handoff.tool_results
         for handoff, before in zip(handoffs, known, strict=True)

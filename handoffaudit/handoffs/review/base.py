@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import long_poll, queries, transitions
+from handoffaudit.handoffs import db, long_poll, queries, transitions
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.transitions import Actor
 
@@ -177,9 +177,18 @@ def apply_change(
             handoff = queries.get(tenant, reference)
             if seen_version is not None and handoff.version != seen_version:
                 raise stale_error(handoff)
+            before = handoff.version
             change(handoff)
+            if handoff.version == before:
+                # Somebody repeats a change that is already stored, but a standby may lack it.
+                db.await_standby()
     except transitions.VersionConflict:
+        db.await_standby()
         raise stale_error(queries.get(tenant, reference)) from None
+    except ReviewError:
+        # The reason may be a change that a standby lacks, such as the same decision a moment ago.
+        db.await_standby()
+        raise
     long_poll.announce([handoff.pk])
     return handoff
 

@@ -61,7 +61,7 @@ def list_queue(
 
     - `all`: handoffs that are neither reassigned nor muted.
     - `escalated`, `held`, `rejected`: one section of `all`.
-    - `mine`: handoffs assigned to `person`, in all states.
+    - `mine`: handoffs assigned to `person`, in all states; handoffs that do not wait are last, newest first.
     - `passed_on`: all assigned handoffs that wait.
     - `second`: handoffs with a proposal by somebody other than `person`.
     - `proposed`: handoffs with a proposal by `person`.
@@ -242,9 +242,9 @@ def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
     """Return decided handoffs with the same rule codes and the same type or route, latest decision first."""
     past = decided_handoffs(handoff.tenant_id)
     of_type = past.filter(handoff_type=handoff.handoff_type)
-    of_pair = past.filter(source_agent_id=handoff.source_agent_id, target_agent_id=handoff.target_agent_id)
+    of_route = past.filter(source_agent_id=handoff.source_agent_id, target_agent_id=handoff.target_agent_id)
     wanted = _drop_unavailable(handoff.codes)
-    alike = {pk for rows in (of_type, of_pair) for pk in _filter_with_codes(rows, wanted)} - {handoff.pk}
+    alike = {pk for rows in (of_type, of_route) for pk in _filter_with_codes(rows, wanted)} - {handoff.pk}
     newest = sorted(alike, reverse=True)[: limit * 10]
     made = _list_last_decisions(handoff.tenant_id, newest)[:limit]
     handoffs = Handoff.objects.in_bulk([event.handoff_id for event in made])

@@ -28,7 +28,7 @@ VERDICTS = (State.ACCEPTED, State.REJECTED, State.HELD)
 
 # A process caches for this many seconds whether any webhook is active. The sweep of a worker finds events that the
 # process does not announce meanwhile.
-BELIEVED_SECONDS = 5.0
+ACTIVE_CACHE_SECONDS = 5.0
 
 
 class EventType(StrEnum):
@@ -77,10 +77,10 @@ EVENT_TEXTS: Final = {
         "An alert whose level changed is sent again, too ([alerts](alerts.md)).",
     ),
     EventType.GROUP: EventText(
-        "a muted finding group has grown and comes back",
+        "a muted finding group has grown past its limit",
         "`group`: `id`, `change` (`regressed`), `code`, `title`, `path`, `routes` (at most ten: `source_agent_id`, "
         "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
-        "Sent once each time that the group grows past its limit ([groups](groups.md)).",
+        "Sent once each time ([groups](groups.md)).",
     ),
     EventType.COMMENT: EventText(
         "somebody comments on a handoff",
@@ -121,7 +121,8 @@ class SubscriptionValues:
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
     """Create a webhook, with a secret if its requests are signed. Raise `Refused`."""
     if kind not in SubscriberKind.values:
-        raise Refused(f"{kind[:40]!r} is not a kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
+        remedy = f"choose from {', '.join(SubscriberKind.values)}."
+        raise Refused(f"{kind[:40]!r} is not a kind of webhook", "kind", remedy)
     columns = _check_values(SubscriberKind(kind), wanted)
     with transaction.atomic():
         lock_tenant(tenant)
@@ -131,7 +132,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
         secret = new_secret() if kind == SubscriberKind.WEBHOOK else ""
         made = Subscriber.objects.create(tenant=tenant, kind=kind, secret=secret, created_by=actor[:200], **columns)
         _record(made, actor, "create", kind=kind, **_describe(made.kind, columns))
-    _forget()
+    _clear_cache()
     return made
 
 
@@ -170,7 +171,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
     found.active = on
     found.save(update_fields=["active", "heard_from"])
     _record(found, actor, "resume" if on else "pause")
-    transaction.on_commit(_forget)
+    transaction.on_commit(_clear_cache)
     return found
 
 
@@ -212,22 +213,22 @@ def list_active() -> dict[int, list[Subscriber]]:
     return found
 
 
-_believed: tuple[float, bool] = (0.0, False)
+_cached_active: tuple[float, bool] = (0.0, False)
 
 
 def has_active() -> bool:
-    """Return whether any webhook is active, cached for `BELIEVED_SECONDS`."""
-    global _believed  # noqa: PLW0603 -- each process looks for itself
-    until, answer = _believed
+    """Return whether any webhook is active, cached for `ACTIVE_CACHE_SECONDS`."""
+    global _cached_active  # noqa: PLW0603 -- each process looks for itself
+    until, answer = _cached_active
     if time.monotonic() > until:
         answer = Subscriber.objects.filter(active=True).exists()
-        _believed = (time.monotonic() + BELIEVED_SECONDS, answer)
+        _cached_active = (time.monotonic() + ACTIVE_CACHE_SECONDS, answer)
     return answer
 
 
-def _forget() -> None:
-    global _believed  # noqa: PLW0603
-    _believed = (0.0, False)
+def _clear_cache() -> None:
+    global _cached_active  # noqa: PLW0603
+    _cached_active = (0.0, False)
 
 
 def _begin_if_first() -> None:

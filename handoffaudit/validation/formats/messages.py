@@ -109,9 +109,9 @@ _FORMS = {
 
 def issues_of(error: ValidationError, schema: Rule, document: dict[str, Any]) -> Iterator[Issue]:
     """Yield the issues of one schema error: one issue, or one per unknown field."""
-    word = _BY_KEYWORD[error.kind.name]
+    report = _BY_KEYWORD[error.kind.name]
     place: Location = tuple(error.instance_path)
-    yield from word(place, rule_at(schema, place), at(document, place), error.kind)
+    yield from report(place, rule_at(schema, place), at(document, place), error.kind)
 
 
 def rule_at(schema: Rule, place: Location) -> Rule:
@@ -176,15 +176,15 @@ def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
     form = _form_of(place, rule)
     if form:
         # A number converted to text would have the right type, but not the right form.
-        at_once = as_utc(value) if form == _A_TIME else None
-        hint = f"Write it as {form}: {show(at_once)}." if at_once else f"Give {form}{_format_example(rule)}."
+        time = as_utc(value) if form == _A_TIME else None
+        hint = f"Write it as {form}: {show(time)}." if time else f"Give {form}{_format_example(rule)}."
         yield _build_type_issue(place, kind.types, value, hint)
         return
     yield type_issue(place, kind.types, value, _format_example(rule))
 
 
 def _form_of(place: Location, rule: Rule) -> str:
-    """Return in words the form that a text must have here, empty if any text will do."""
+    """Return the form that a text at `place` must have, in words; empty if any text is allowed."""
     if "format" not in rule and "pattern" not in rule:
         return ""
     return _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"

@@ -94,7 +94,7 @@ def origin_of(document: Any) -> Origin | None:
 
 FRAMEWORK: Final = Framework(
     name="a handoff that was read from an OpenTelemetry trace",
-    wanted="spans to /v1/traces, which makes such documents itself",
+    wanted="spans to /v1/traces, from which the server makes such documents",
     find=find,
     resembles=resembles,
 )

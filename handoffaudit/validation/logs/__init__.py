@@ -1,1 +1,1 @@
-"""The parsing and writing of log lines: health lines in two forms, gate lines and trace lines (`docs/logs.md`)."""
+"""Logs: the parsing, writing and counting of log lines, and the cutting of a log into blocks (`docs/logs.md`)."""

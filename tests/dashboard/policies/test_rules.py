@@ -271,7 +271,7 @@ def test_an_edit_of_a_rule_that_is_gone_can_bring_it_back(
     rules.save(tenant=tenant, base_version=1, rows=[deals.model_copy(update={"rules": []})], actor="bob")
     response = as_admin.post(f"{PAGE}save/", edited(threshold="7"))
     assert response.status_code == 409
-    assert "The rule price_limit was deleted. Saving yours brings it back." in response.text
+    assert "The rule price_limit was deleted. Save to add it again." in response.text
     assert 'value="7"' in response.text
     assert as_admin.post(f"{PAGE}save/", edited(threshold="7", base_version=2)).status_code == 302
     assert rule_of(tenant).threshold == 7

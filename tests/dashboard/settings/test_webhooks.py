@@ -44,7 +44,7 @@ def address(subscriber: Subscriber, what: str = "") -> str:
 
 
 def test_findings_that_came_back_can_be_chosen(client: Client, subscriber: Subscriber) -> None:
-    assert "a muted finding group has grown and comes back" in text_of(client.get(address(subscriber)))
+    assert "a muted finding group has grown past its limit" in text_of(client.get(address(subscriber)))
     wanted = {"name": "CI", "address": subscriber.address, "events": ["group"]}
     client.post(address(subscriber, "change/"), wanted)
     assert Subscriber.objects.get().events == ["group"]

@@ -5,7 +5,6 @@ from typing import Any
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import index, store
-from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.models import HealthCount, LogBlock, LogCount, LogImport
 
 GATE = "[2026-02-15T{:02}:{:02}:{:02}Z] [INFO] [gate] line {}"
@@ -52,7 +51,7 @@ def health(tenant: Tenant) -> dict[str, int]:
 def stored(tenant: Tenant, source: str = "app.log") -> bytes:
     """Return all stored lines of a source, in their order."""
     blocks = LogBlock.objects.filter(tenant=tenant, source=source).order_by("first_line", "occurrence")
-    return b"".join(text_of(block.pk) for block in blocks)
+    return b"".join(block.load_text() for block in blocks)
 
 
 def told(made: LogImport) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tests that compare a log that grows and loses its first lines with a list of its lines."""
+"""Tests that compare a log that grows, loses its first lines or is sent in excerpts with a list of its lines."""
 
 import re
 from collections import Counter
@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import blocks, store
-from handoffaudit.diagnostics.logs.blocks import text_of
+from handoffaudit.diagnostics.logs import store, write_plan
 from handoffaudit.diagnostics.models import LogBlock, LogCount, LogImport
+from handoffaudit.validation.logs import blocks
 from tests.diagnostics.logs.support import gate_lines, health, health_line, send, stored
-from tests.scale import NIGHTLY, examples
+from tests.scale import NIGHTLY, cases, examples
 
 TRACE = b"Traceback (most recent call last):\n"
 
@@ -68,6 +68,13 @@ class Log:
         made = send(self.tenant, b"".join(lines[lost:]), here=here)
         self.check_store()
         check_import(made, lines[lost:], lines[known:])
+
+    def send_excerpt(self, first: int, last: int, *, begun: bool = False) -> None:
+        """Import and check lines that were sent before, and with `begun` a part of the next line."""
+        lines = self.lines[first - 1 : last] + [self.lines[last][:5]] * begun
+        made = send(self.tenant, b"".join(lines))
+        self.check_store()
+        check_import(made, lines, [])
 
     def check_store(self) -> None:
         assert stored(self.tenant).splitlines(keepends=True) == self.lines
@@ -148,8 +155,8 @@ def test_a_last_block_that_also_begins_an_earlier_block_is_new(
     data = make_lines(1, 100) * 2
     assert send(tenant, data).known == 0
     assert stored(tenant) == data
-    tail = text_of(LogBlock.objects.get(tail=True).pk)
-    assert sum(text_of(block.pk).startswith(tail) for block in LogBlock.objects.all()) == 2
+    tail = LogBlock.objects.get(tail=True).load_text()
+    assert sum(block.load_text().startswith(tail) for block in LogBlock.objects.all()) == 2
 
 
 def test_the_beginning_of_a_line_is_new_if_another_log_begins_with_the_same_bytes(
@@ -162,12 +169,45 @@ def test_the_beginning_of_a_line_is_new_if_another_log_begins_with_the_same_byte
     assert send(tenant, whole + begun).known == 0
 
 
+# Blocks of the log begin at lines 2, 10, 48, 68, 82 and 104. The last block is a tail.
+BY_DAY = [(12, 15), (20, 47), (30, 33), (40, 60), (98, 110)]
+EXCERPTS = [*BY_DAY, *((first, last) for first in range(10, 46, 3) for last in range(first + 3, 119, 9))]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("excerpt", cases(EXCERPTS, BY_DAY))
+def test_an_excerpt_counts_nothing(tenant: Tenant, small_blocks: None, excerpt: tuple[int, int], begun: bool) -> None:
+    log = Log(tenant)
+    log.send(0, 120)
+    log.send_excerpt(*excerpt, begun=begun)
+
+
+# The lines of one moment and lines without a time may occur again.
+AT_ONCE = gate_lines(7, 7) + gate_lines(7, 7).replace(b"line", b"try")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(AT_ONCE, id="one moment"),
+        pytest.param(b"agent\nlost\n", id="no times"),
+        pytest.param(make_lines(20, 40) + b"another end\n", id="another end"),
+    ],
+)
+def test_lines_that_may_be_no_excerpt_are_new(tenant: Tenant, small_blocks: None, lines: bytes) -> None:
+    whole = make_lines(1, 40) + AT_ONCE + b"agent\nlost\n" + make_lines(41, 120)
+    assert send(tenant, whole).known == 0
+    assert LogBlock.objects.filter(first_line__lt=20, lines__gt=30, tail=False).exists()
+    made = send(tenant, lines)
+    assert (made.lines, made.known) == (lines.count(b"\n"), 0)
+
+
 def test_a_log_that_an_earlier_version_counted_in_part_twice_is_known(
     tenant: Tenant, small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(tenant, make_lines(1, 40))
     with monkeypatch.context() as earlier:
-        earlier.setattr(blocks, "_join_first", lambda *_: None)
+        earlier.setattr(write_plan, "_join_first", lambda *_: None)
         assert send(tenant, make_lines(26, 45)).known < 15
     assert send(tenant, make_lines(26, 45)).known == 20
 

@@ -7,8 +7,9 @@ import pytest
 from django.db import connection
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import blocks, store
+from handoffaudit.diagnostics.logs import store
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+from handoffaudit.validation.logs import blocks
 from tests.diagnostics.logs.support import counted, gate_lines, health, health_line, send, stored, told
 from tests.scale import cases
 

@@ -261,9 +261,11 @@ def test_figures_say_what_there_is_and_what_would_go(tenant: Tenant) -> None:
 
 
 def test_counting_stops_somewhere_and_says_so(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(retention_run, "COUNTED_AT_MOST", 2)
     calls(tenant, 9, 40, 41)
-    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, 8), timezone.now()) == retention_run.Count(
-        2, more=True
-    )
-    assert retention_run.count_going(tenant, Retention(Data.MODEL_CALLS, 30), timezone.now()) == retention_run.Count(2)
+    rule, now = Retention(Data.MODEL_CALLS, 8), timezone.now()
+    assert retention_run.count_going(tenant, rule, now, 2) == retention_run.Count(2, more=True)
+    assert retention_run.count_going(tenant, rule, now, 3) == retention_run.count_going(tenant, rule, now)
+    keep(tenant, model_calls=8)
+    monkeypatch.setattr(retention_run, "LISTED_AT_MOST", 2)
+    [one] = [one for one in retention_run.list_standings(tenant) if one.rule.name is Data.MODEL_CALLS]
+    assert one.there == one.goes == retention_run.Count(2, more=True)

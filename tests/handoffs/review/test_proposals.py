@@ -3,7 +3,7 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import db, judge
 from handoffaudit.handoffs.models import Handoff, Proposal, ReviewHold, State
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.base import NotApprovable, NoteRequired, NotReviewable, Stale
@@ -52,6 +52,22 @@ def test_the_same_decision_by_another_takes_effect_and_names_both(
     assert told(seen)[-1] == ("ben", "rejected", state, "proposed by ada: “one”; confirmed by ben: “two”")
     assert decisions.find_proposal(now(seen)) is None
     assert_counts_are_right()
+
+
+def test_only_a_repeated_decision_waits_for_a_standby(
+    tenant: Tenant, ada: Person, ben: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[str] = []
+    seen = judged(tenant, held())
+    monkeypatch.setattr(db, "await_standby", lambda: waits.append(now(seen).state))
+    decide(seen, ada, "decline", "one")
+    assert waits == []
+    decide(seen, ada, "decline", "one")
+    decide(seen, ben, "decline", "two")
+    assert waits == [State.HELD]
+    with pytest.raises(NotReviewable):
+        decide(seen, ben, "decline", "two")
+    assert waits == [State.HELD, State.DECLINED]
 
 
 def test_the_second_needs_no_note_where_the_first_gave_one(tenant: Tenant, ada: Person, ben: Person) -> None:

@@ -148,11 +148,11 @@ def test_what_waits_when_it_is_switched_off_is_sent_when_it_is_switched_on(
 
 
 def test_that_somebody_hears_is_known_at_once_where_it_was_changed(tenant: Tenant, subscribe: Subscribe) -> None:
-    subscriptions._forget()
+    subscriptions._clear_cache()
     assert not subscriptions.has_active()
     one = subscribe()
     assert subscriptions.has_active()
     subscriptions.delete(tenant=tenant, pk=one.pk, actor="ada")
-    subscriptions._forget()
+    subscriptions._clear_cache()
     assert not subscriptions.has_active()
     assert one.created_at <= timezone.now()

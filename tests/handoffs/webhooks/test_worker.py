@@ -78,10 +78,10 @@ def test_one_that_hangs_keeps_no_other_waiting(
 def test_where_nobody_hears_no_worker_is_woken(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[int] = []
     monkeypatch.setattr(notify, "notify_senders", lambda: woken.append(1))
-    subscriptions._forget()
+    subscriptions._clear_cache()
     handoff = judged(tenant, payload())
     assert woken == []
-    monkeypatch.setattr(subscriptions, "_believed", (time.monotonic() + 60, True))
+    monkeypatch.setattr(subscriptions, "_cached_active", (time.monotonic() + 60, True))
     long_poll.announce([handoff.pk])
     assert woken == [1]
 

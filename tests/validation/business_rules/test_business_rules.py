@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, build_cmt_rules, build_signal_rules
 from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.rule_evaluation import Broken, broken_rules, rules_for
-from handoffaudit.validation.rule_parser import parse_sets
 
 
 def broken(data: dict[str, Any], **rule: Any) -> list[Broken]:

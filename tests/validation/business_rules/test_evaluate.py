@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation import BusinessRule
 from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.library.models import result_schema
 from handoffaudit.validation.rule_evaluation import Broken, broken_rules
-from handoffaudit.validation.rule_parser import parse_sets
 
 LONG = {"field": "direction", "operator": "eq", "threshold": "LONG"}
 BELOW_ENTRY: dict[str, Any] = {

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.policy.rules import parse_sets
 from handoffaudit.validation.claims import claim_to_dict
 from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.data_schema import DataSchema
@@ -12,7 +13,6 @@ from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.prompts.question import Answer, Question, Use
 from handoffaudit.validation.record import placer
-from handoffaudit.validation.rule_parser import parse_sets
 
 from ..support import codes, judge, payload, record_of, universal
 

@@ -43,7 +43,7 @@ _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
-# Outside of JSON, a backslash and a lower-case word is a command of LaTeX.
+# In a text that is not JSON, a backslash before a lower-case word begins a command of LaTeX, such as `\nu`.
 _ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
 _REST_OF_TOKEN = re.compile(r"[\w-]*")
 
@@ -61,7 +61,8 @@ _start = attrgetter("start")
 class TextValue(msgspec.Struct, frozen=True, gc=False):
     """A concrete value in a text.
 
-    `figure` holds the digits of a number as written (`1,200.50`), and `unit` its `%` or its multiplier.
+    `figure` holds a number as written, without its unit: `1,200.50` or `twelve`. `unit` holds `%`, a multiplier or the
+    ending of an ordinal number.
     """
 
     kind: ValueKind
@@ -86,7 +87,7 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 
 def blank_escapes(text: str) -> str:
     """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them."""
-    return _ESCAPE.sub(_blank, text) if "\\u" in text or "\\x" in text or "\\n" in text else text
+    return _ESCAPE.sub(_blank, text) if "\\" in text else text
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -253,7 +254,7 @@ def _names(text: str) -> Iterator[TextValue]:
 # Cached, because the same words begin many sentences.
 @lru_cache(maxsize=8_192)
 def _is_no_name(word: str) -> bool:
-    """Return whether the word is not part of a name, even in a contraction: `i` in `I'm`, `here` in `Here's`."""
+    """Return whether the word cannot be part of a name. Only the part before an apostrophe counts (`Here's`)."""
     lowered = word.lower()
     return (lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")) in NOT_NAMES
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.values import MAX_VALUES, values_in
+from handoffaudit.validation.layers.grounding.values import MAX_VALUES, blank_escapes, values_in
 from tests.elapsed import grows_linearly
 from tests.scale import LARGE, size
 
@@ -60,3 +60,12 @@ def test_spans_are_those_of_the_text() -> None:
 def test_a_mebibyte_of_anything_takes_time_in_proportion_to_its_length(piece: str) -> None:
     assert len(values_in(piece * (LARGE // len(piece)))) <= MAX_VALUES
     assert grows_linearly(lambda length: partial(values_in, piece * (length // len(piece))), size(2**16))
+
+
+@pytest.mark.parametrize("escape", [r"\t", r"\r", r"\n", r"\r\n", r"\u2019", r"\x0a"])
+def test_an_escape_alone_becomes_blanks(escape: str) -> None:
+    assert blank_escapes(f"Total{escape}4711") == f"Total{' ' * len(escape)}4711"
+
+
+def test_a_path_keeps_its_folders() -> None:
+    assert blank_escapes(r"C:\temp\new") == r"C:\temp\new"

@@ -1,161 +1,28 @@
-"""Log blocks: cutting a stream of bytes into blocks of whole lines, and finding blocks of earlier imports.
-
-A block ends after a line whose checksum is small for its length. The ends of blocks therefore depend only on the lines:
-the same lines form the same blocks, even if a file grew or lost its first lines.
-"""
+"""Plans of writes: which blocks of a log are new, which are known, and which continue a tail of an earlier import."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Final
-from uuid import UUID
-from zlib import crc32
 
 from django.db.models import F, Q, QuerySet
 
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.validation.logs.reader import LineSplitter
-
-# A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
-_RATE_BITS: Final = 15
-
-# The smallest distance between two lines that end a block, in bytes, so that a line that repeats often does not end a
-# block each time.
-APART: Final = 4096
-
-LONGEST_BLOCK: Final = 512 * 1024
-
-# A search reads whole blocks, and a block with more lines than this would take seconds. Blocks in known formats have
-# fewer lines, so the limit does not change how earlier logs were cut.
-MOST_LINES: Final = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block of whole lines.
-
-    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended` says
-    that the lines end the block here; otherwise, the stream ended, and the block may grow when the log is sent again.
-    `first_line` counts from 1. `text` has only the beginning of a line that is too long.
-    """
-
-    text: bytes
-    ended: bool
-    first_line: int
-    lines: int
-
-
-def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
-    """Yield the blocks of a stream that comes in pieces of any size. The lines before an error are the last block."""
-    cutter = Cutter(first_line)
-    try:
-        yield from cutter.feed(stream)
-    except Exception:
-        yield from cutter.close()
-        raise
-    yield from cutter.close()
-
-
-def ends_block(line: bytes) -> bool:
-    """Return whether a block may end after this line, given without its line end.
-
-    The block ends there, unless the last such line is less than `APART` bytes before.
-    """
-    # An empty line never ends a block, although its checksum 0 is always small enough.
-    return bool(line) and crc32(line) < (len(line) + 1) << _RATE_BITS
-
-
-class Cutter:
-    """A cutter of a stream, or of one part of a stream.
-
-    To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part. Without `since`, any line before `first_line` ended a block.
-    """
-
-    def __init__(self, first_line: int = 1, since: int | None = None) -> None:
-        self.first_line = first_line
-        # The number of bytes from the last line that may end a block to the beginning of the open block.
-        self.since = (APART if first_line == 1 else 0) if since is None else since
-        self._lines: list[bytes] = []
-        self._size = 0
-        self._since = self.since
-        self._whole = LineSplitter()
-
-    def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:
-        """Yield the blocks of the stream. The lines after the last block stay in the open block."""
-        for piece in stream:
-            begin = seen = 0
-            whole = self._whole.add(piece)
-            # Very few lines may end a block. A quick comparison finds the candidates, because a call for each line
-            # would take most of the time.
-            few = (max(map(len, whole), default=0) + 1) << _RATE_BITS
-            for at in [at for at, checksum in enumerate(map(crc32, whole), 1) if checksum < few]:
-                if ends_block(whole[at - 1]):
-                    apart = self._since + _size(whole[seen:at]) >= APART
-                    seen, self._since = at, 0
-                    if apart:
-                        yield from self._grow(whole[begin:at])
-                        yield self._cut(ended=True)
-                        begin = at
-            self._since += _size(whole[seen:])
-            yield from self._grow(whole[begin:])
-
-    def close(self) -> Iterator[Block]:
-        """Yield the last block of a stream that has ended, if any lines are left."""
-        rest = self._whole.rest
-        if rest:
-            yield from self._grow([rest])
-        if self._lines:
-            yield self._cut(ended=False, end=b"" if rest else b"\n")
-
-    @property
-    def carry(self) -> bytes:
-        """Return the bytes of the open block, with which the next part begins."""
-        return b"".join(line + b"\n" for line in self._lines) + self._whole.rest
-
-    def _grow(self, lines: list[bytes]) -> Iterator[Block]:
-        """Add lines to the open block. If the block would grow too long, end it where its lines reach the limit."""
-        size = _size(lines)
-        if self._size + size <= LONGEST_BLOCK and len(self._lines) + len(lines) <= MOST_LINES:
-            self._lines += lines
-            self._size += size
-            return
-        for line in lines:
-            if self._size + len(line) + 1 > LONGEST_BLOCK or len(self._lines) == MOST_LINES:
-                yield self._cut(ended=True)
-            self._lines.append(line)
-            self._size += len(line) + 1
-
-    def _cut(self, *, ended: bool, end: bytes = b"\n") -> Block:
-        block = Block(b"\n".join(self._lines) + end, ended, self.first_line, len(self._lines))
-        self.first_line += len(self._lines)
-        self.since = self._count_after_last_end()
-        self._lines, self._size = [], 0
-        return block
-
-    def _count_after_last_end(self) -> int:
-        """Return the number of bytes in the open block after the last line that may end it, exact up to `APART`."""
-        size = 0
-        for line in reversed(self._lines):
-            if size >= APART or ends_block(line):
-                break
-            size += len(line) + 1
-        return size
-
-
-def _size(lines: list[bytes]) -> int:
-    return sum(map(len, lines)) + len(lines)
-
-
-def text_of(block: UUID) -> bytes:
-    """Return the text of a block. Raise `LogText.DoesNotExist` if the text was removed."""
-    return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
-
+from handoffaudit.validation.logs import blocks
+from handoffaudit.validation.logs.blocks import LONGEST_BLOCK, Block, Cutter, ends_block
+from handoffaudit.validation.logs.lines import BadLine
+from handoffaudit.validation.logs.reader import read_bytes
 
 # A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
 # and with this many of the newest blocks from its place on.
 _NEWEST_TAILS: Final = 8
+
+# The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source that span its first time, among
+# this many blocks of the tenant from that time on.
+_NEAREST: Final = 200
 
 _FIRST_LINE_LENGTH: Final = 16
 
@@ -209,6 +76,8 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
     known = {(row.digest, row.occurrence): row for row in same}
     rows = [known.get((piece.digest, piece.occurrence)) for piece in pieces]
     head, shift = _find_head(source.filter(tail=False).order_by("-id"), pieces, rows) if begins else (0, shift)
+    if begins and not head and not rows[0]:
+        head, shift = _find_copy(imported.tenant_id, source, pieces)
     made = Plan(shift=shift)
     unknown = [piece for piece, row in zip(pieces[head:], rows[head:], strict=True) if row is None]
     tails = _Tails(source, unknown) if unknown else None
@@ -229,7 +98,7 @@ def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails
     may be too near to a line that the log has lost.
     """
     block, row = pieces[0].block, rows[0]
-    may_join = block.ended and len(block.text) < APART and (not row or row.tail) and not any(rows[1:2])
+    may_join = block.ended and len(block.text) < blocks.APART and (not row or row.tail) and not any(rows[1:2])
     found = tails.longest(block, begins=True) if may_join else None
     if not found:
         return None
@@ -298,10 +167,10 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
     """
     places, place, is_line = [0], 0, b"\n" in text
     if anywhere:
-        while is_line and len(places) < _PLACES and (place := tail.find(b"\n" + text[:APART], place) + 1):
+        while is_line and len(places) < _PLACES and (place := tail.find(b"\n" + text[: blocks.APART], place) + 1):
             places.append(place)
         # From these places on, the tail may be shorter than the first `APART` bytes of the text.
-        place = max(0, len(tail) - APART)
+        place = max(0, len(tail) - blocks.APART)
         while place := tail.find(b"\n", place, len(tail) - 1) + 1:
             places.append(place)
     return next((at for at in places if text.startswith(tail[at:]) or (is_line and tail.startswith(text, at))), None)
@@ -321,7 +190,7 @@ def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogB
         head.append(piece.block.text)
         if ends_block(head[-1][:-1].rpartition(b"\n")[2]):
             ends.append(len(head))
-            if sum(map(len, head)) >= APART:
+            if sum(map(len, head)) >= blocks.APART:
                 break
     for count in dict.fromkeys([len(head), *ends] if head else ()):
         follower = rows[count] if count < len(rows) else None
@@ -341,7 +210,7 @@ def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *
     """
     while row:
         try:
-            stored = text_of(row.pk)
+            stored = row.load_text()
         except LogText.DoesNotExist:
             if not is_next:
                 return False
@@ -353,6 +222,42 @@ def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *
         text = text.removesuffix(stored)
         row = ended.filter(first_line=row.first_line - F("lines")).first()
     return False
+
+
+def _find_copy(tenant_id: int, source: "QuerySet[LogBlock]", pieces: list[Piece]) -> tuple[int, int]:
+    """Return how many of the first blocks are inside a known block, and the number of lines that the log has lost.
+
+    The log must have no other lines, or the lines up to the end of the known block. Two lines must have different
+    times, because a log may repeat any lines without a time, and several lines of one moment.
+    """
+    times = ((at, count) for count, piece in enumerate(pieces[:2], 1) for at in _read_times(piece.block.text))
+    first, _ = next(times, (None, 0))
+    least = next((count for at, count in times if at != first), None)
+    if least is None:
+        return 0, 0
+    nearest = LogBlock.objects.filter(tenant=tenant_id, last_at__gte=first).order_by("last_at").values("pk")
+    rows = source.filter(pk__in=nearest[:_NEAREST], first_at__lte=first, tail=False).order_by("last_at", "id")
+    found = {row.pk: row for row in rows.defer("facets")[:_NEWEST_TAILS]}
+    for pk, packed in LogText.objects.filter(block__in=found).values_list("block", "packed"):
+        text = zlib.decompress(packed)
+        for place in islice(_find_lines(text, pieces[0].block.text), _PLACES):
+            count, end = 0, place
+            while count < len(pieces) and text.startswith(piece := pieces[count].block.text, end):
+                count, end = count + 1, end + len(piece)
+            if count >= least and (count == len(pieces) or end == len(text)):
+                return count, found[pk].first_line + text.count(b"\n", 0, place) - pieces[0].block.first_line
+    return 0, 0
+
+
+def _read_times(text: bytes) -> Iterator[datetime]:
+    return (line.at for line in map(read_bytes, text.split(b"\n")) if not isinstance(line, BadLine))
+
+
+def _find_lines(text: bytes, lines: bytes) -> Iterator[int]:
+    """Yield the positions of lines in a text. The last of the lines may be only the beginning of a line of the text."""
+    whole, sought, place = b"\n" + text, b"\n" + lines, -1
+    while (place := whole.find(sought, place + 1)) >= 0:
+        yield place
 
 
 class _Tails:

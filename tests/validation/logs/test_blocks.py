@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Block, Cutter, cut_blocks, ends_block
+from handoffaudit.validation.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Block, Cutter, cut_blocks, ends_block
 from handoffaudit.validation.logs.reader import LONGEST_LINE
 from tests.scale import examples
 

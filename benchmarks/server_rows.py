@@ -1,6 +1,7 @@
 """Rows made by PostgreSQL itself: a million handoffs in a minute, with documents, verdicts, findings and events.
 
-Documents and verdicts are those of the bundled samples, in turn. The counts are those that a recount expects.
+Documents and verdicts are those of the bundled samples, in turn from the newest handoff, so that pages of the newest
+handoffs show the same documents for any number of rows. The counts are those that a recount expects.
 """
 
 # ruff: noqa: SLF001 -- the SQL of a recount counts the handoffs, so that there is no second SQL for the same counts
@@ -51,10 +52,11 @@ _HANDOFFS: Final = """
 """
 _BESIDE: Final = (
     """INSERT INTO handoffs_handoffbody (handoff_id, original, context, evidence)
-       SELECT id, original, context, evidence FROM filled JOIN sampled ON number = i %% %(samples)s
+       SELECT id, original, context, evidence FROM filled JOIN sampled ON number = (%(rows)s - i) %% %(samples)s
        WHERE i %% %(every)s = 0 OR i > %(rows)s - %(newest)s""",
     """INSERT INTO handoffs_verdict (id, tenant_id, handoff_id, outcome, policy_version, validated_at, content)
-       SELECT id, %(tenant)s, id, 'accepted', 1, at, verdict FROM filled JOIN sampled ON number = i %% %(samples)s
+       SELECT id, %(tenant)s, id, 'accepted', 1, at, verdict FROM filled
+       JOIN sampled ON number = (%(rows)s - i) %% %(samples)s
        WHERE i %% %(every)s = 0 OR i > %(rows)s - %(newest)s""",
     """INSERT INTO handoffs_finding (tenant_id, handoff_id, code, severity, layer, field_path)
        SELECT %(tenant)s, id, 'chain.circular', 'error', 'chain', 'call_chain' FROM filled WHERE i %% 10 = 0""",

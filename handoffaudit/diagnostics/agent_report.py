@@ -189,8 +189,8 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     if before := added_up.values_list("removed_before", flat=True).first():
         rows = rows.filter(hour__gte=midnight_of(before))
     numbers: Counter[int] = Counter()
-    for hour, number in rows.values_list("hour", "number"):
-        numbers[hour.hour] += number
+    for hour, *outcomes in rows.values_list("hour", *HOURLY_SOURCES.numbers):
+        numbers[hour.hour] += sum(outcomes)
     return tuple(numbers[hour] for hour in range(24))
 
 

@@ -19,7 +19,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
 from handoffaudit.handoffs.compiled_queries import ClosedDays, collect_values, split_values, sum_rows
 from handoffaudit.handoffs.models import AgentBehaviour
-from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of, sum_outcomes
+from handoffaudit.handoffs.rates import HAS_SOURCE, OutcomeCounts, Share, outcome_counts_of, sum_outcomes
 from handoffaudit.policy import agents as policy_agents
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRole, DeclaredRoutes, known_agents
@@ -161,7 +161,7 @@ def busiest_agents(
     tenant: Tenant, since: datetime, until: datetime, most: int, closed: ClosedDays | None = None
 ) -> list[Source]:
     """Return the agents that sent the most handoffs."""
-    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""), closed=closed)
+    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=HAS_SOURCE, closed=closed)
     return [Source(name, sums.total, outcome_counts_of(sums)) for (name,), sums in islice(found.items(), most)]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from functools import cache, cached_property
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import structlog
@@ -152,7 +152,7 @@ class Aggregate(Generic[_Row]):
 
 
 HOURLY_COUNTS: Final = Aggregate(HourlyCount, ("tenant", *CountKey._fields[1:], "state", "code"))
-HOURLY_SOURCES: Final = Aggregate(HourlySource, ("tenant", "hour", "source_agent_id"))
+HOURLY_SOURCES: Final = Aggregate(HourlySource, ("tenant", "hour", "source_agent_id"), tuple(OUTCOMES))
 HOURLY_TOTALS: Final = Aggregate(HourlyTotal, ("tenant", "hour", "state", "code"), is_watched=True)
 DAILY_COUNTS: Final = Aggregate(
     DailyCount, ("tenant", "code", "day", "source_agent_id", "handoff_type"), tuple(OUTCOMES)
@@ -236,11 +236,12 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
         list(of_day.filter(hour=first).values_list("pk"))
         rows = of_day.exclude(hour=first).values_list("pk", *aggregate.key, *aggregate.numbers)
         later = list(rows[:ROLLED_UP_AT_ONCE])
-        sums: Counter[Key] = Counter()
+        sums: dict[Key, list[int]] = {}
         for _, of_tenant, _, *rest in later:
-            sums[of_tenant, first, *rest[:-length]] += rest[-1]
+            known = sums.setdefault((of_tenant, first, *rest[:-length]), [0] * length)
+            known[:] = map(add, known, rest[-length:])
         aggregate.model._default_manager.filter(pk__in=[row[0] for row in later]).delete()  # noqa: SLF001 -- Django's documented API
-        aggregate.add({key: (number,) for key, number in sums.items()})
+        aggregate.add(sums)
         gone += len(later) if aggregate is HOURLY_COUNTS else 0
     return gone
 

@@ -89,7 +89,7 @@ def test_the_hours_of_the_day_are_those_in_which_it_sent(tenant: Tenant) -> None
 def test_days_whose_hours_were_added_up_have_no_busiest_hour(tenant: Tenant) -> None:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     since, sent_at = midnight - timedelta(days=90), (midnight - timedelta(days=80), midnight - timedelta(hours=19))
-    HOURLY_SOURCES.add({(tenant.pk, hour, "writer"): (1,) for hour in sent_at})
+    HOURLY_SOURCES.add({(tenant.pk, hour, "writer"): (0, 1, 0, 0) for hour in sent_at})
     asked = {"since": f"{since:%Y-%m-%d}"}
     assert (told(tenant, "writer", **asked).hours[0], told(tenant, "writer", **asked).hours[5]) == (1, 1)
     RetentionRun.objects.create(

@@ -19,6 +19,7 @@ from handoffaudit.handoffs.models import (
     Event,
     Handoff,
     HourlyCount,
+    HourlySource,
     HourlyTotal,
     ModelBreaker,
     ModelCheck,
@@ -299,3 +300,4 @@ def test_the_hours_of_a_day_are_added_up_however_many_counts_its_first_hour_has(
     with transaction.atomic():
         assert [counts.roll_up(tenant, day) for _ in range(3)] == [1, 1, 0]
     assert list(HourlyCount.objects.values_list("hour", "number")) == [(day, 3)]
+    assert list(HourlySource.objects.values_list("hour", *counts.OUTCOMES)) == [(day, 3, 0, 0, 0)]

@@ -12,7 +12,7 @@ from handoffaudit.handoffs import compiled_queries, counts, stats
 from handoffaudit.handoffs.compiled_queries import ClosedDays
 from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.rates import Sums, sum_outcomes
+from handoffaudit.handoffs.rates import HAS_SOURCE, Sums, sum_outcomes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_all_hours_kept")]
 BEGIN = datetime(2026, 2, 10, tzinfo=UTC)
@@ -97,6 +97,13 @@ def test_those_with_the_most_come_first(busy: Tenant, counted: Counted):
     )
     assert [name for (name,), _ in found] in (["a", "b"], ["b", "a"])
     assert found[0][1].total >= found[1][1].total
+
+
+def test_agents_without_a_name_are_left_out_of_hours_and_days(busy: Tenant, counted: Counted):
+    since, until = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR
+    found = sum_outcomes(busy, since, until, "source_agent_id", narrowed=HAS_SOURCE)
+    every = sum_outcomes(busy, since, until, "source_agent_id")
+    assert found == {names: sums for names, sums in every.items() if names != ("",)} != every
 
 
 def test_only_so_many_are_read(busy: Tenant, counted: Counted):

@@ -59,29 +59,13 @@ class HourlyTotal(models.Model):
         return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"
 
 
-class HourlySource(models.Model):
-    """The number of judged handoffs that an agent sent in an hour, in any state."""
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
-    hour = models.DateTimeField()
-    source_agent_id = models.CharField(max_length=200)
-    number = models.BigIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["tenant", "source_agent_id", "hour"], name="one_hourly_source")]
-
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H} {self.source_agent_id} {self.number}"
-
-
 class _Outcomes(models.Model):
-    """The outcomes of the handoffs of a day (UTC).
+    """The outcomes of judged handoffs.
 
     `decided` handoffs are approved; `stopped` handoffs are rejected, held or declined.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
-    day = models.DateField()
     source_agent_id = models.CharField(max_length=200)
     accepted = models.BigIntegerField(default=0)
     decided = models.BigIntegerField(default=0)
@@ -92,12 +76,27 @@ class _Outcomes(models.Model):
         abstract = True
 
 
+class HourlySource(_Outcomes):
+    """The outcomes of an hour by source agent."""
+
+    hour = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "source_agent_id", "hour"], name="one_hourly_source")]
+        # The page of an agent reads the hours of one agent, and the overview some hours of all agents.
+        indexes = [models.Index(fields=["tenant", "hour"], name="hourly_source_by_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.source_agent_id}"
+
+
 class DailyCount(_Outcomes):
-    """The outcomes of a day by type and source agent, for reports over weeks.
+    """The outcomes of a day (UTC) by type and source agent, for reports over weeks.
 
     `code` has the same meaning as in `HourlyCount`.
     """
 
+    day = models.DateField()
     code = models.CharField(max_length=100, blank=True)
     handoff_type = models.CharField(max_length=200)
 
@@ -113,8 +112,9 @@ class DailyCount(_Outcomes):
 
 
 class DailyPair(_Outcomes):
-    """The outcomes of all handoffs of a day, by source and target agent."""
+    """The outcomes of all handoffs of a day (UTC), by source and target agent."""
 
+    day = models.DateField()
     target_agent_id = models.CharField(max_length=200)
 
     class Meta:

@@ -43,6 +43,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connection
+from django.test import TestCase
 from pytest_django import DjangoDbBlocker
 
 django.setup()
@@ -227,13 +228,28 @@ def django_db_setup(
     django_db_blocker: DjangoDbBlocker,
 ) -> None:
     if connection.vendor != "sqlite":
-        request.getfixturevalue("django_db_setup")
+        with migrated.turn(), django_db_blocker.unblock():
+            template = migrated.use_template()
+            request.getfixturevalue("django_db_setup")
+            migrated.keep_template(template)
         return
     with migrated.turn():
         migrated.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
         request.getfixturevalue("django_db_setup")
         with django_db_blocker.unblock():
             migrated.keep()
+
+
+@pytest.fixture(scope="module")
+def module_transaction(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Open a transaction around all tests of the module.
+
+    Every test sees the rows that module fixtures add to the transaction, and each test undoes only its own changes.
+    """
+    with django_db_blocker.unblock():
+        around = TestCase._enter_atomics()
+        yield
+        TestCase._rollback_atomics(around)
 
 
 @pytest.fixture(autouse=True, scope="session")

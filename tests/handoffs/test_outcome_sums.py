@@ -21,15 +21,22 @@ STATES = [state for states in OUTCOMES.values() for state in states]
 Counted = list[tuple[CountKey, str, str]]
 
 
-@pytest.fixture
-def counted(tenant: Tenant, other_tenant: Tenant) -> Counted:
+@pytest.fixture(scope="module")
+def busy(module_transaction: None) -> Tenant:
+    """Return a tenant whose counts no test changes for the tests after it."""
+    return Tenant.objects.create(slug="busy", name="Busy")
+
+
+@pytest.fixture(scope="module")
+def counted(busy: Tenant) -> Counted:
     """Count some days of handoffs, and return each handoff with the rule code that it is counted under."""
+    other_tenant = Tenant.objects.create(slug="globex", name="Globex")
     chance = random.Random(3)  # noqa: S311 -- the same in every run
     rows: Counted = []
     deltas: counts.Deltas = counts.Deltas()
     for _ in range(400):
         hour = BEGIN + chance.randrange(96) * HOUR
-        place = CountKey(tenant.pk, hour, chance.choice("xy"), chance.choice(["a", "b", ""]), chance.choice("cd"))
+        place = CountKey(busy.pk, hour, chance.choice("xy"), chance.choice(["a", "b", ""]), chance.choice("cd"))
         state, code = chance.choice(STATES), chance.choice(["chain.circular", "tokens.over_budget"])
         deltas.update(counts.count_transition(place, [code], "", state))
         deltas.update(counts.count_transition(place._replace(tenant_id=other_tenant.pk), [code], "", state))
@@ -78,34 +85,34 @@ def expected(
     ],
 )
 def test_days_and_hours_sum_to_what_was_counted(
-    tenant: Tenant, counted: Counted, since: datetime, until: datetime, columns: list[str], codes: list[str]
+    busy: Tenant, counted: Counted, since: datetime, until: datetime, columns: list[str], codes: list[str]
 ):
-    found = sum_outcomes(tenant, since, until, *columns, codes=codes)
+    found = sum_outcomes(busy, since, until, *columns, codes=codes)
     assert {", ".join(names): sums for names, sums in found.items()} == expected(counted, since, until, codes, columns)
 
 
-def test_those_with_the_most_come_first(tenant: Tenant, counted: Counted):
+def test_those_with_the_most_come_first(busy: Tenant, counted: Counted):
     found = list(
-        sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", narrowed=~Q(source_agent_id="")).items()
+        sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", narrowed=~Q(source_agent_id="")).items()
     )
     assert [name for (name,), _ in found] in (["a", "b"], ["b", "a"])
     assert found[0][1].total >= found[1][1].total
 
 
-def test_agents_without_a_name_are_left_out_of_hours_and_days(tenant: Tenant, counted: Counted):
+def test_agents_without_a_name_are_left_out_of_hours_and_days(busy: Tenant, counted: Counted):
     since, until = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR
-    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=HAS_SOURCE)
-    every = sum_outcomes(tenant, since, until, "source_agent_id")
+    found = sum_outcomes(busy, since, until, "source_agent_id", narrowed=HAS_SOURCE)
+    every = sum_outcomes(busy, since, until, "source_agent_id")
     assert found == {names: sums for names, sums in every.items() if names != ("",)} != every
 
 
-def test_only_so_many_are_read(tenant: Tenant, counted: Counted):
-    [most] = sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", most=1).items()
-    assert most == next(iter(sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id").items()))
+def test_only_so_many_are_read(busy: Tenant, counted: Counted):
+    [most] = sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", most=1).items()
+    assert most == next(iter(sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "source_agent_id").items()))
 
 
-def test_of_no_codes_there_is_nothing(tenant: Tenant, counted: Counted):
-    assert sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "code", codes=[]) == {}
+def test_of_no_codes_there_is_nothing(busy: Tenant, counted: Counted):
+    assert sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "code", codes=[]) == {}
 
 
 def test_what_moved_on_is_not_counted_twice(tenant: Tenant):
@@ -126,7 +133,7 @@ PERIODS = [
 @pytest.mark.parametrize(("since", "until"), PERIODS)
 @pytest.mark.parametrize("columns", [["source_agent_id"], ["source_agent_id", "target_agent_id"]])
 def test_kept_sums_of_closed_days_equal_the_counts(
-    tenant: Tenant,
+    busy: Tenant,
     counted: Counted,
     monkeypatch: pytest.MonkeyPatch,
     since: datetime,
@@ -134,22 +141,22 @@ def test_kept_sums_of_closed_days_equal_the_counts(
     columns: list[str],
 ):
     """Read each sum twice: once from the database, and once as the process kept it."""
-    monkeypatch.setattr(ClosedDays, "_state", (tenant.slug, since, until))
-    wanted = sum_outcomes(tenant, since, until, *columns)
+    monkeypatch.setattr(ClosedDays, "_state", (busy.slug, since, until))
+    wanted = sum_outcomes(busy, since, until, *columns)
     for day in (3, 4, 6, 12):
-        closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=day, hours=7))
-        assert sum_outcomes(tenant, since, until, *columns, closed=closed) == wanted
-        assert sum_outcomes(tenant, since, until, *columns, closed=closed) == wanted
+        closed = ClosedDays(busy.pk, BEGIN + timedelta(days=day, hours=7))
+        assert sum_outcomes(busy, since, until, *columns, closed=closed) == wanted
+        assert sum_outcomes(busy, since, until, *columns, closed=closed) == wanted
 
 
-def test_a_later_decision_changes_a_kept_sum(tenant: Tenant, counted: Counted):
+def test_a_later_decision_changes_a_kept_sum(busy: Tenant, counted: Counted):
     """With SQLite, no sums are kept."""
     since, until, now = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR, BEGIN + timedelta(days=12)
 
     def read() -> tuple[dict[tuple[str, ...], Sums], list[tuple[str, int]]]:
-        closed = ClosedDays(tenant.pk, now)
-        codes = stats.count_top_codes(tenant, since, until, closed=closed)
-        return sum_outcomes(tenant, since, until, "source_agent_id", closed=closed), codes
+        closed = ClosedDays(busy.pk, now)
+        codes = stats.count_top_codes(busy, since, until, closed=closed)
+        return sum_outcomes(busy, since, until, "source_agent_id", closed=closed), codes
 
     before, again = read(), read()
     assert before == again
@@ -161,9 +168,9 @@ def test_a_later_decision_changes_a_kept_sum(tenant: Tenant, counted: Counted):
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
-def test_only_changed_totals_are_read_again(tenant: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
+def test_only_changed_totals_are_read_again(busy: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
     since, until, now = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR, BEGIN + timedelta(days=12)
-    read = lambda: sum_outcomes(tenant, since, until, "handoff_type", closed=ClosedDays(tenant.pk, now))  # noqa: E731
+    read = lambda: sum_outcomes(busy, since, until, "handoff_type", closed=ClosedDays(busy.pk, now))  # noqa: E731
     found = read()
     monkeypatch.setattr("handoffaudit.handoffs.compiled_queries.sum_rows", lambda *_: pytest.fail("read again"))
     assert read() == found
@@ -171,21 +178,21 @@ def test_only_changed_totals_are_read_again(tenant: Tenant, counted: Counted, mo
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
 @pytest.mark.parametrize("later", [["new"], ["new", "chain.circular"], ["chain.circular"]])
-def test_a_recheck_that_changes_only_rule_codes_changes_kept_sums(tenant: Tenant, counted: Counted, later: list[str]):
+def test_a_recheck_that_changes_only_rule_codes_changes_kept_sums(busy: Tenant, counted: Counted, later: list[str]):
     def read(closed: ClosedDays | None) -> tuple[dict[tuple[str, ...], Sums], list[tuple[str, int]]]:
-        period, known = (tenant, BEGIN, BEGIN + 96 * HOUR), ["new", "chain.circular", "tokens.over_budget"]
+        period, known = (busy, BEGIN, BEGIN + 96 * HOUR), ["new", "chain.circular", "tokens.over_budget"]
         by_code = sum_outcomes(*period, "code", codes=known, closed=closed)
         return by_code, stats.count_top_codes(*period, closed=closed)
 
     now = BEGIN + timedelta(days=12)
-    assert read(ClosedDays(tenant.pk, now)) == read(None)
+    assert read(ClosedDays(busy.pk, now)) == read(None)
     place, state, code = next(one for one in counted if one[2] == "tokens.over_budget" and one[1] == State.ACCEPTED)
     # A page never reads in the transaction that changes the counts.
     with transaction.atomic():
         deltas = counts.count_transition(place, [code], state, State.VALIDATING)
         deltas.update(counts.count_transition(place, later, State.VALIDATING, state))
         counts.apply(deltas)
-    assert read(ClosedDays(tenant.pk, now)) == read(None)
+    assert read(ClosedDays(busy.pk, now)) == read(None)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no numbers of transactions in its rows")
@@ -206,12 +213,12 @@ def test_two_handoffs_that_swap_their_states_change_kept_sums(tenant: Tenant):
     assert read() == {("a",): Sums(decided=1), ("c",): Sums(stopped=1)}
 
 
-def test_sums_with_too_many_rows_are_not_kept(tenant: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ClosedDays, "_state", ("many", tenant.pk))
+def test_sums_with_too_many_rows_are_not_kept(busy: Tenant, counted: Counted, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ClosedDays, "_state", ("many", busy.pk))
     monkeypatch.setattr("handoffaudit.handoffs.compiled_queries._MOST_ROWS", 1)
-    closed = ClosedDays(tenant.pk, BEGIN + timedelta(days=11))
-    wanted = sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id")
-    assert sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "target_agent_id", closed=closed) == wanted
+    closed = ClosedDays(busy.pk, BEGIN + timedelta(days=11))
+    wanted = sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "target_agent_id")
+    assert sum_outcomes(busy, BEGIN, BEGIN + 96 * HOUR, "target_agent_id", closed=closed) == wanted
 
 
 def test_sums_without_rows_are_kept_within_the_limit(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):

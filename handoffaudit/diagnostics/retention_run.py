@@ -292,8 +292,8 @@ def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
         raise _Overtaken
 
 
-# The page of all kinds counts less far, because it counts each kind.
 COUNTED_AT_MOST: Final = 10_000
+# A list of all kinds (the page, the API and the command) counts less far, because it counts each kind.
 LISTED_AT_MOST: Final = 1_000
 
 

@@ -99,11 +99,20 @@ def test_those_with_the_most_come_first(busy: Tenant, counted: Counted):
     assert found[0][1].total >= found[1][1].total
 
 
-def test_agents_without_a_name_are_left_out_of_hours_and_days(busy: Tenant, counted: Counted):
-    since, until = BEGIN + 5 * HOUR, BEGIN + 90 * HOUR
+# The first period reads whole days and subtracts hours, the second adds hours to a day, and the third has only hours.
+@pytest.mark.parametrize(("first", "last"), [(5, 90), (13, 52), (26, 30)])
+def test_agents_without_a_name_are_left_out_of_hours_and_days(busy: Tenant, counted: Counted, first: int, last: int):
+    since, until = BEGIN + first * HOUR, BEGIN + last * HOUR
     found = sum_outcomes(busy, since, until, "source_agent_id", narrowed=HAS_SOURCE)
     every = sum_outcomes(busy, since, until, "source_agent_id")
     assert found == {names: sums for names, sums in every.items() if names != ("",)} != every
+
+
+def test_sources_can_be_narrowed_by_a_column_that_their_hours_lack(busy: Tenant, counted: Counted):
+    since, until = BEGIN + 13 * HOUR, BEGIN + 52 * HOUR
+    found = sum_outcomes(busy, since, until, "source_agent_id", narrowed=Q(handoff_type="x"))
+    of_type = [one for one in counted if one[0].handoff_type == "x"]
+    assert {name: sums for (name,), sums in found.items()} == expected(of_type, since, until, [""], ["source_agent_id"])
 
 
 def test_only_so_many_are_read(busy: Tenant, counted: Counted):

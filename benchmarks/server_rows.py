@@ -26,6 +26,7 @@ from benchmarks.filling import (
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import partitions, recount
 from handoffaudit.handoffs.counts import AGGREGATES
+from handoffaudit.handoffs.filters import moment_of
 
 # One in this many handoffs has a document and a verdict.
 WITH_DOCUMENT: Final = 1
@@ -82,16 +83,20 @@ _TABLES: Final = (
 
 
 def _make_weeks(begin: datetime) -> None:
-    """Create a partition for each week since `begin`, as an installation has that began at that time."""
+    """Create a partition for each week since `begin`, as an installation has that began at that time.
+
+    The first partition of a new installation has all earlier weeks, and a removal drops the oldest partitions.
+    """
     for table in partitions.TABLES:
         first, *_ = partitions.list_partitions(table)
-        if first.low.int:
-            continue
-        with transaction.atomic():
-            partitions.detach([first], lambda: True)
-        partitions.drop_detached(table)
+        until = moment_of(first.low)
+        if not first.low.int and partitions.is_empty(first):
+            until = first.ends_at
+            with transaction.atomic():
+                partitions.detach([first], lambda: True)
+            partitions.drop_detached(table)
         monday = partitions.week_of(begin)
-        while monday < first.ends_at:
+        while monday < until:
             partitions.make_week(table, monday)
             monday += partitions.WEEK
 
@@ -135,8 +140,7 @@ def fill(
     step = timedelta(days=days) / max(rows, 1)
     samples = list(list_samples(tenant))
     is_new = not tenant.handoff_set.exists()
-    if is_new:
-        _make_weeks(begin)
+    _make_weeks(begin)
     values: dict[str, Any] = {"tenant": tenant.pk, "rows": rows, "samples": len(samples), "every": every}
     values["name"] = f"filled-{secrets.token_hex(4)}-"
     values |= {"begin": begin, "step": step, "waiting": waiting, "newest": NEWEST, "types": TYPES}

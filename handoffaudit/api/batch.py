@@ -150,8 +150,9 @@ def answer_receipts(request: HttpRequest, receipts: Sequence[Receipt]) -> HttpRe
     judged: dict[str, JudgedSummary] = {}
     headers: dict[str, Any] = {}
     if seconds and not long_poll.are_too_many(who.tenant.pk):
-        judged = _wait_for_verdicts(who.tenant, receipts, seconds)
-        headers = {"Preference_Applied": f"wait={seconds}"}
+        with long_poll.tolerate_faults():
+            judged = _wait_for_verdicts(who.tenant, receipts, seconds)
+            headers = {"Preference_Applied": f"wait={seconds}"}
     slug = who.tenant.slug
     shown = [_item(receipt, slug, judged.get(receipt.id)) for receipt in receipts]
     totals = Counter(str(item["status"]) for item in shown)

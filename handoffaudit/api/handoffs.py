@@ -87,7 +87,8 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     else:
         receipt = store.accept(who.tenant, who.actor, parts[0], who.key.grade)
     if seconds and receipt.status in (200, 202):
-        return _wait_for_verdict(who.tenant, receipt, seconds)
+        with long_poll.tolerate_faults():
+            return _wait_for_verdict(who.tenant, receipt, seconds)
     return _receipt_response(receipt, who.tenant.slug)
 
 

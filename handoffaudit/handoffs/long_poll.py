@@ -3,14 +3,15 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
 from handoffaudit.handoffs.db import release_connection
 from handoffaudit.handoffs.models import Handoff
@@ -33,6 +34,18 @@ BATCH_LOOK_SECONDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 RECHECK_SECONDS = 1.0
 
 _subscriber = ServerBreaker()
+
+
+@contextmanager
+def tolerate_faults() -> Generator[None]:
+    """Log a database error of the block instead of raising it.
+
+    For a wait after a handoff was stored: an error would make the sender send the handoff again.
+    """
+    try:
+        yield
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("the database failed while the sender of a stored handoff waited", error=str(error))
 
 
 @dataclass(slots=True)

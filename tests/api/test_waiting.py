@@ -146,6 +146,23 @@ def test_a_worker_judges_what_the_web_process_could_not(api: httpx.Client, monke
     assert judge.drain() == 1
 
 
+@pytest.mark.parametrize("error", [OperationalError("interrupted"), InterfaceError("the connection is closed")])
+def test_a_stored_handoff_is_acknowledged_though_its_verdict_cannot_be_read(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(queries, "current_verdict", fail)
+    monkeypatch.setattr(queries, "summaries", fail)
+    wait = {"Prefer": "wait=60"}
+    one = api.post("/handoffs", json=payload(), headers=wait)
+    assert (one.status_code, "Preference-Applied" in one.headers) == (202, False)
+    batch = api.post("/handoffs/batch", json=[payload(), payload()], headers={"Prefer": "wait=1"})
+    assert [item["status"] for item in batch.json()["items"]] == [202, 202]
+    assert Handoff.objects.count() == 3
+
+
 def test_a_broken_connection_leaves_the_handoff_to_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise InterfaceError("the connection is closed")

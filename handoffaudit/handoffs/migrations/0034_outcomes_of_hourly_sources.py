@@ -1,5 +1,6 @@
 from django.db import migrations, models
 
+DELETE = "DELETE FROM handoffs_hourlysource"
 FILL = """
     INSERT INTO handoffs_hourlysource
         (tenant_id, hour, source_agent_id, accepted, decided, stopped, superseded)
@@ -19,7 +20,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RunSQL("DELETE FROM handoffs_hourlysource", migrations.RunSQL.noop),
+        migrations.RunSQL(DELETE, migrations.RunSQL.noop),
         migrations.RemoveField(model_name='hourlysource', name='number'),
         migrations.AddField(model_name='hourlysource', name='accepted', field=models.BigIntegerField(default=0)),
         migrations.AddField(model_name='hourlysource', name='decided', field=models.BigIntegerField(default=0)),
@@ -29,5 +30,6 @@ class Migration(migrations.Migration):
             model_name='hourlysource',
             index=models.Index(fields=['tenant', 'hour'], name='hourly_source_by_hour'),
         ),
-        migrations.RunSQL(FILL, migrations.RunSQL.noop),
+        # After a reversal, `handoffaudit recount` fills the table.
+        migrations.RunSQL(FILL, DELETE),
     ]

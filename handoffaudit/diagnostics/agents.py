@@ -129,16 +129,16 @@ def _trace_stats(
         # Each side has an index. With one condition for both sides, the database would read the whole period.
         received = rows.filter(target_agent_id=agent).exclude(source_agent_id=agent)
         sides = [rows.filter(source_agent_id=agent), received]
-    newest = [side.values_list(*_PAIR, "took_seconds", "caused", "passed_on", "at")[:MOST_TRACED] for side in sides]
+    # One more shows whether there are more, and counts as well: to leave it out would take a second query.
+    most = MOST_TRACED + 1
+    newest = [side.values_list(*_PAIR, "took_seconds", "caused", "passed_on", "at")[:most] for side in sides]
     sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
     numbers = [collect_values("took_seconds"), *sums, "COUNT(*)"]
-    only, found, read = f"ORDER BY at DESC LIMIT {MOST_TRACED}" if agent else "", {}, 0
+    only, found, read = f"ORDER BY at DESC LIMIT {most}" if agent else "", {}, 0
     for source, target, seconds, caused, passed_on, number in sum_rows(newest, _PAIR, numbers, only=only):
         found[source, target] = TraceStats(split_values(seconds), caused, passed_on)
         read += number
-    # Only then, the rows are counted up to one more than were read.
-    more = read == MOST_TRACED and sum(side[: MOST_TRACED + 1].count() for side in sides) > MOST_TRACED
-    return found, more
+    return found, read == most
 
 
 def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:

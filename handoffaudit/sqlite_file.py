@@ -19,7 +19,7 @@ REMEDY = (
 _STEPS = 10_000
 # The limit of all statements looks at the clock less often, because the look waits until no other thread runs Python.
 _STEPS_OF_REQUEST = 1_000_000
-# A longer time between two looks is a pause of the reader, for example of an export whose client is slow.
+# If more time passes between two looks, the rest is a pause of the reader: the client of an export may be slow.
 _PAUSE_SECONDS = 1.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -92,7 +92,7 @@ damage_watch = DamageWatch()
 
 
 class LimitedConnection(sqlite3.Connection):
-    """A connection whose statements may have time limits. SQLite then raises `OperationalError` ("interrupted")."""
+    """A connection with time limits. A statement beyond a limit raises `OperationalError` ("interrupted")."""
 
     _most_seconds: float | None = None
     _worked = 0.0
@@ -122,7 +122,7 @@ class LimitedConnection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def limit_together(self, seconds: float) -> Iterator[None]:
-        """Limit all statements of a block together to `seconds`, counted from now."""
+        """Limit all statements of a block together to `seconds`, counted from now, also in a transaction."""
         until = time.monotonic() + seconds
         self.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
         try:

@@ -1,5 +1,6 @@
 """Real processes: `handoffaudit up` in a folder of its own, on a free port."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -52,11 +53,22 @@ def prepared(folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """Return a free port outside the range of outgoing connections, so that the port stays free."""
+    """Return a free port that connections don't get as their own end, and that no other test process returns.
+
+    A lock on a file, held until this process ends, keeps the port before something listens on it.
+    """
+    locks = Path(tempfile.gettempdir(), f"handoffaudit-ports-{os.getuid()}")
+    locks.mkdir(exist_ok=True)
     while True:
         port = SystemRandom().randrange(20_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        lock = os.open(locks / str(port), os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            os.close(lock)
+        else:
             return port
 
 

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom

@@ -192,6 +192,7 @@ AT_ONCE = gate_lines(7, 7) + gate_lines(7, 7).replace(b"line", b"try")
         pytest.param(AT_ONCE, id="one moment"),
         pytest.param(b"agent\nlost\n", id="no times"),
         pytest.param(make_lines(20, 40) + b"another end\n", id="another end"),
+        pytest.param(make_lines(47, 47) + make_lines(200, 230), id="only the last line of a block"),
     ],
 )
 def test_lines_that_may_be_no_excerpt_are_new(tenant: Tenant, small_blocks: None, lines: bytes) -> None:

@@ -72,10 +72,11 @@ _TYPES = (
         "Use a key of that agent. An administrator changes the agents of a key under Settings, API keys.",
     ),
     ProblemType(
-        "A key without agents needed",
+        "Key limited to agents",
         403,
         "The key may speak only for some agents, and a log can name any agent.",
         "Use a key that is not limited to agents.",
+        known_as="a-key-without-agents-needed",
     ),
     ProblemType(
         "Not found",

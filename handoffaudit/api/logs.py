@@ -163,7 +163,7 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     who = caller(request)
     if who.key.agents.patterns:
         detail = f"The key {who.key.name!r} speaks only for some agents, and a log can name any agent: use another key."
-        raise Problem(403, "A key without agents needed", detail)
+        raise Problem(403, "Key limited to agents", detail)
     check_length(request, settings.MAX_BATCH_BYTES)
     if not source.strip() or not source.isprintable():
         raise FilterError("source", source[:40], "name the log in printable characters, the same each time it is sent.")

@@ -189,5 +189,5 @@ def test_the_limit_costs_no_query(tenant: Tenant) -> None:
 def test_a_bound_key_sends_no_log(tenant: Tenant) -> None:
     with bound(tenant, "researcher") as api:
         answer = api.post("/logs", params={"source": "a.log"}, content=b"agent=writer file_missing\n")
-    assert (answer.status_code, answer.json()["title"]) == (403, "A key without agents needed")
+    assert (answer.status_code, answer.json()["title"]) == (403, "Key limited to agents")
     assert not LogImport.objects.filter(tenant=tenant).exists()

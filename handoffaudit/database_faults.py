@@ -155,7 +155,7 @@ def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
 
 
 def limit_for_requests(opened: Any) -> None:
-    """Limit the waits for locks and the statements of a connection to PostgreSQL, and the processes of a query to one.
+    """Set time limits for locks and statements on a PostgreSQL connection, and turn off parallel workers and JIT.
 
     Starting parallel workers or compiling a query takes longer than most pages may take.
     """

@@ -72,7 +72,7 @@ def _address(pk: UUID) -> str:
 class TakenOut(Answer):
     id: Text = Field(description="The import's id.")
     source: str = Field(description="The log's name.")
-    size: int = Field(description="Size in bytes as received, after unpacking.")
+    size: int = Field(description="Size of the received log in bytes, after unpacking.")
     lines: int = Field(description="Number of lines stored so far: all lines once `stored` equals `size`.")
     known: int = Field(description="Lines already sent under this name, which are not counted again.")
     stored: int = Field(description="Bytes stored as lines so far.")

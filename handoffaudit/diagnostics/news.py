@@ -24,7 +24,7 @@ from handoffaudit.handoffs.rates import Share
 from handoffaudit.policy.models import Kind, PolicyVersion
 
 MOST_OF_A_KIND: Final = 5
-# A route is compared with its handoffs of this many days before.
+# For each route, the acceptance rate since yesterday is compared with the rate over this number of preceding days.
 DAYS_BEFORE: Final = 14
 # A route whose last handoff is older than this counts as new.
 DAYS_OF_ROUTES: Final = 30
@@ -163,7 +163,7 @@ def _compare_routes(closed: ClosedDays, day: date) -> tuple[dict[Route, int], li
         then, of = known.get((source, target), (0, -1))
         if of < 0:
             unseen[source, target] = total
-        # Most routes end here: a page must not make an object for each of them.
+        # Only routes whose rate moved far enough become objects, because a page must not make an object for each route.
         elif 100 * abs(accepted * of - then * final) >= _FEWEST_POINTS * final * of:
             moved.append(MovedRate(source, target, Share(then, of), Share(accepted, final)))
     return unseen, [one for one in moved if has_moved(one.before, one.now)]

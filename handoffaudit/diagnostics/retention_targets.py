@@ -41,7 +41,7 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.policy.retention import MOST, Data, Retention
 
 Rows = QuerySet[Any]
-# A decision can be undone without a note for less than this time.
+# A decision that is older than this can't be undone without a note.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
 _DECIDED: Final = (State.APPROVED, State.DECLINED)
@@ -51,7 +51,10 @@ _SETTLED: Final = (State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSE
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The rule that a run applies at a time: data of `types` has terms of its own."""
+    """The retention rule that a run applies at the time `at`, and the legal holds.
+
+    `rule.types` has the terms of handoff types that do not follow `rule.days`.
+    """
 
     rule: Retention
     at: datetime
@@ -249,7 +252,7 @@ def _remove_tool_results(due: DueRows) -> int:
 
 
 def _caught_up_at() -> datetime:
-    """Return the time before which no handoff is checked by the LLM again."""
+    """Return the time of the oldest handoffs that the LLM may still check again."""
     return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
 
 

@@ -138,7 +138,7 @@ def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
 
 
 class _Issues(msgspec.Struct):
-    """The part of a verdict that a trace needs. The claims of a verdict can take many times its memory."""
+    """The part of a verdict that a trace needs. The claims of a verdict can take many times the memory of this part."""
 
     issues: list[dict[str, Any]] | None = None
 

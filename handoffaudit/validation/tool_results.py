@@ -40,9 +40,10 @@ _MOST_VALUES: Final = 2_000
 # A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
-# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row. Fewer
-# than three words in lower case must be alone in quotation marks, as in JSON.
+# A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
 _MOST_WORDS: Final = 5
+# A text of fewer words, all in lower case, counts as repeated only if the text stands alone in quotation marks, as in
+# JSON.
 _FEWEST_WORDS: Final = 3
 _QUOTES: Final = frozenset("\"'`\\\u201c\u201d\u2018\u2019\u00ab\u00bb")
 _WORD: Final = re.compile("[^\\W_]+(?:[\u0300-\u036f]+[^\\W_]*)*")

@@ -242,7 +242,7 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
 
 
 def _form(asked: QueryDict, filters: FileFilters | None = None) -> forms.Form:
-    """Return the form of the filters. Its reasons include a result of the fallback only if the address asks for it."""
+    """Return the form of the filters. The field `reason` offers a result of the fallback only if the address has it."""
     form = FileFilters.form(asked, filters)
     offered = {*REASONS, asked.get("reason", "")}
     reason: Any = form.fields["reason"]

@@ -1,4 +1,4 @@
-"""Comments on a handoff and its assignment: the forms of the activity, and the live updates of the handoff page."""
+"""Comments on a handoff, the assignment of the handoff, and the live updates of its page."""
 
 from typing import Any
 from uuid import UUID

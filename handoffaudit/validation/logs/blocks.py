@@ -64,7 +64,8 @@ class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
     To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part. Without `since`, any line before `first_line` ended a block.
+    `carry` before the bytes of the next part. Without `since`, the line before `first_line` counts as the end of a
+    block.
     """
 
     def __init__(self, first_line: int = 1, since: int | None = None) -> None:

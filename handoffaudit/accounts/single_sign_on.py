@@ -173,8 +173,9 @@ def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
 
 
 def _lock_tenants(identity: Identity) -> list[Tenant]:
-    """Lock the tenants that the sign-in can change or record, and return the tenants in the settings of the provider.
+    """Lock the tenants that the sign-in can change, and return the tenants in the settings of the provider.
 
+    The sign-in can change members of the tenants in the settings, and adds to the audit logs of the person's tenants.
     Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
     """
     slugs = managed_slugs()

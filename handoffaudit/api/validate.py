@@ -59,7 +59,7 @@ class TryOut(Answer):
 
 class SessionContextOut(Answer):
     path: str = Field(
-        description="Where the candidate expects the file.",
+        description="The path under which the candidate expects a file with this content.",
         examples=["sessions/17/handoffs/session-context.json"],
     )
     content: dict[str, Any] = Field(description="The former content of `payload.session`.")

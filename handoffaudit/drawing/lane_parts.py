@@ -37,8 +37,9 @@ _LEGEND = 34.0
 class Layout:
     """The layout of a lanes drawing.
 
-    `shown_width` is the width that is visible without scrolling. `middles` holds the middle of each slot, including
-    folds. `of_place` holds the middle of each handoff by its position.
+    A slot is the column of one handoff, or a fold: one column for several handoffs that are not drawn. `shown_width` is
+    the width that is visible without scrolling. `middles` holds the middle of each slot. `of_place` holds the middle of
+    the slot of each handoff, by the position of the handoff in the trace.
     """
 
     width: float

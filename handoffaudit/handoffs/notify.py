@@ -173,7 +173,7 @@ def consumes(task: str) -> bool:
 def start_threads(task: str, number: int = 1, *, at_once: int = 1) -> None:
     """Start up to `number` threads that run a task; at most `at_once` threads run the task in this process at a time.
 
-    The threads are not daemons, so that a process that stops first finishes its work.
+    The threads are not daemons, so a process that is told to stop ends only after they have finished.
     """
     running = _threads[task] = [thread for thread in _threads[task] if thread.is_alive()]
     for _ in range(min(number, at_once - len(running))):

@@ -1,4 +1,4 @@
-"""The record, which is the common form of documents in all formats, the envelope, and places in a document."""
+"""The record (the common form of documents in all formats), the envelope, and places in a document."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -223,10 +223,10 @@ def list_agents_from(tenant: Tenant, text: str, most: int) -> tuple[list[str], l
 
 
 def _distinct(model: type[Handoff | Finding], column: str, first: str = "> ''") -> str:
-    """Return the SQL for the distinct values of a column, from the value that fulfils `first` on.
+    """Return the SQL for the distinct values of a column, in ascending order.
 
-    The statement finds each value as the next greater value in an index on the tenant and the column. DISTINCT would
-    read every row.
+    `first` is the SQL condition that the least value must fulfil, such as `>= 'b'`. The statement finds each value as
+    the next greater value in an index on the tenant and the column. DISTINCT would read every row.
     """
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
     following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}"'  # noqa: S608
@@ -265,8 +265,8 @@ def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, with the columns that callers read, or None if there is none.
 
     An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
-    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids are from before its
-    receipt, plus one second. Handoffs with later ids were received later.
+    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids have a time up to
+    one second after its receipt. Handoffs with later ids were received later.
     """
     rows = rows.only("received_at", "sent_at", "tries", "claim_expires_at").order_by("id")
     first = rows.first()
@@ -319,15 +319,16 @@ class WorkerQueue:
 def measure_worker_queue() -> WorkerQueue:
     """Count the waiting handoffs of all tenants up to `COUNTED_LIVE`, in two queries.
 
-    The first query also reads the handoffs that wait for the LLM, as a worker does that looks for new handoffs. The
-    health of the workers concerns the operator and no single tenant.
+    Handoffs that wait for the LLM are not counted. The first query still reads them in the index, and skips them, as
+    does the query with which a worker looks for new handoffs. The health of the workers concerns the operator and no
+    single tenant.
     """
     # SQLite uses the partial index only if the statement repeats the condition of the index without parameters.
     rows = Handoff.objects.extra(where=["state IN ('received', 'validating')"]).filter(parked=False)
     now = timezone.now()
     is_named = Q(pk__in=JudgeLease.select_handoffs("expires_at >= %s", [now]))
     is_left = Q(pk__in=JudgeLease.select_handoffs("expires_at < %s", [now]))
-    # PostgreSQL reads the index in its order only if the order names each of its columns.
+    # PostgreSQL reads the rows in the order of the index only if ORDER BY names each column of the index.
     new = rows.filter(claim_expires_at=None, tries=0).order_by("claim_expires_at", "id")[:COUNTED_LIVE]
     untried = _count_leases(new, is_named, is_left)
     is_leased, is_over = Q(claim__isnull=False, claim_expires_at__gte=now), Q(claim_expires_at__lt=now)

@@ -150,7 +150,7 @@ def evaluate_all() -> bool:
         try:
             evaluate(tenant, now)
         except Exception:
-            log.exception("thresholds could not be evaluated", tenant=tenant.slug)
+            log.exception("alert rules could not be evaluated", tenant=tenant.slug)
     delivery.notify_webhook_workers()
     return True
 

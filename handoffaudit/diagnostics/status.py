@@ -104,14 +104,14 @@ def evaluate_without_workers() -> None:
         elif alert_rules.anything_due() and alert_rules.evaluate_all() and has_active():
             delivery.wake_senders()
     except DatabaseError as error:
-        log.warning("thresholds wait: the database can't be reached", error=str(error))
+        log.warning("alert rules wait: the database can't be reached", error=str(error))
 
 
 COUNTED_AT_MOST = 10_000
 
 NO_WORKER = (
-    "LLM checks wait, but no worker takes them: start a worker for the queue semantic, as handoffaudit up does if a key"
-    " is set."
+    'LLM checks wait, but no worker takes them: start a worker for the queue "semantic", as handoffaudit up does if an'
+    " LLM key is set."
 )
 
 

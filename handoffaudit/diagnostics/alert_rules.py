@@ -240,7 +240,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 
 def _remind(tenant: Tenant, now: datetime) -> None:
-    """Repeat the alerts that do not come from alert rules, which have no `renotify_minutes`."""
+    """Repeat the alerts without an alert rule, because these alerts have no `renotify_minutes`."""
     standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)

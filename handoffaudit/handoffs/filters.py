@@ -85,7 +85,7 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id of a row with `sent_at` has that time."""
+    """Return the condition for rows received before that moment. The id contains the time `sent_at`, if set."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 

@@ -1,7 +1,7 @@
 """The Celery application, and its broker without Redis. Tasks carry only a wake-up: the work itself is in the database.
 
 The broker is kombu's filesystem transport, changed so that a message is complete before a reader can see it. kombu
-itself writes into a file that a reader may already take, and a worker that reads half a message ends.
+itself writes into a file that a reader may already take, and half a message makes the worker that reads it stop.
 """
 
 import os
@@ -22,7 +22,7 @@ from kombu.transport import filesystem
 from handoffaudit import observability
 from handoffaudit.observability import bind_task, clear_ids
 
-# The header of a message with the ids of the requests that caused it.
+# The message header that has the ids of the requests that caused the message.
 REQUEST_IDS = "handoffaudit_request_ids"
 BINDING_TRIES = 20
 BINDING_PAUSE_SECONDS = 0.01

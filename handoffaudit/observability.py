@@ -31,7 +31,7 @@ def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any])
 
 
 def _to_json_value(value: Any) -> Any:
-    """Return the value as JSON, with the text of any value that JSON does not have."""
+    """Return the value in the types of JSON. Replace a value of any other type with its text."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -83,7 +83,7 @@ def configure_logs(form: str, level: str) -> None:
     # Answers tell senders about their own errors. Only errors of the product belong in the log.
     for name in ("django.request", "django.security.csrf"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # The broker of one machine has no host name, and kombu warns of that at each start.
+    # Without Redis, the broker is a folder, which has no host name. Kombu would warn of that at each start.
     logging.getLogger("kombu.connection").setLevel(logging.ERROR)
     # These libraries log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
@@ -180,7 +180,7 @@ def _span_of_request(environ: dict[str, Any], respond: Respond) -> Iterator[Resp
     method = environ.get("REQUEST_METHOD", "")
     attributes = {
         "http.request.method": method,
-        # The query can contain what people search for.
+        # The query string is left out, because it can contain what people search for.
         "url.path": environ.get("PATH_INFO", "")[:MOST_SQL],
         "handoffaudit.request_id": current_id(),
     }

@@ -280,7 +280,8 @@ REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
 
-# The LLM is asked only with a key, or through a provider with credentials of its own. Otherwise, verdicts say so.
+# The LLM is asked only with a key, or through a provider with credentials of its own. If the LLM is not asked, verdicts
+# say so.
 MODEL_PROVIDER = choice("HANDOFFAUDIT_MODEL_PROVIDER", "anthropic", ("anthropic", "bedrock", "vertex"))
 ANTHROPIC_API_KEY = env.str("ANTHROPIC_API_KEY", "")
 MODEL_BASE_URL = web_address("ANTHROPIC_BASE_URL")

@@ -17,7 +17,8 @@ REMEDY = (
 )
 # SQLite calls the progress handler after this many of its instructions, which take well below a millisecond.
 _STEPS = 10_000
-# The limit of all statements looks at the clock less often, because the look waits until no other thread runs Python.
+# The limit of each statement (`limit_each`) looks at the clock less often, because a look waits until no other thread
+# runs Python.
 _STEPS_OF_REQUEST = 1_000_000
 # If more time passes between two looks, the rest is a pause of the reader: the client of an export may be slow.
 _PAUSE_SECONDS = 1.0

@@ -125,8 +125,8 @@ class Client:
         Never raises and never waits for the network: the operating system has the handoff when the call returns, and
         the client sends it later if the server is away. `data` and `context` may be models, dataclasses, messages or
         any other value. `evidence` is a list of pieces `{"source": …, "content": …}`, or a dict of contents by source.
-        Without `trace`, the trace is that of `with client.trace()` or of OpenTelemetry; without `parent`, it is the
-        last handoff of the trace to `source`.
+        Without `trace`, the trace is that of `with client.trace()` or of OpenTelemetry. Without `parent`, the parent is
+        the last handoff of the trace that went to `source`.
         """
         handoff_id = _id_of(handoff_id)
         try:
@@ -253,7 +253,9 @@ class Client:
             self._fail("a tool result was not sent", error)
 
     def trace(self, id: str | None = None) -> TraceScope:  # noqa: A002 (the word of the API)
-        """Return a context manager that puts all handoffs and tool results inside into one trace, and gives its id.
+        """Return a context manager that gives all handoffs and tool results of its block the same trace.
+
+        `with client.trace() as trace_id` also gives the id of the trace.
 
         Without `id`, the trace is the surrounding one, else the current OpenTelemetry trace, else a new one.
         """

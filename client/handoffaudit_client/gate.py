@@ -95,7 +95,7 @@ class Gate:
         until = time.monotonic() + left
         while True:
             left = max(until - time.monotonic(), 0.05)
-            # Leave some of the time for the way of the answer.
+            # Let the server wait for less than the whole time, so that its answer arrives in time.
             wait = max(int(min(left * 0.9, _LONGEST_WAIT)), 0)
             headers = {"Prefer": f"wait={wait}"} if wait else {}
             if idempotency_key:

@@ -12,9 +12,10 @@ _POSSESSIVE = re.compile(r"([*}])\+")
 def compile_pattern(
     pattern: str, flags: int = 0, *, version: tuple[int, ...] = sys.version_info[:2]
 ) -> re.Pattern[str]:
-    """Return the compiled pattern. Before Python 3.11, which has no possessive quantifiers, greedy ones replace them.
+    """Return the compiled pattern. Before Python 3.11, greedy quantifiers replace the possessive ones.
 
-    A greedy quantifier finds the same secrets; only a hostile text takes longer.
+    Python 3.11 introduced possessive quantifiers. A greedy quantifier finds the same secrets; only a hostile text takes
+    longer.
     """
     return re.compile(pattern if version >= (3, 11) else _POSSESSIVE.sub(r"\1", pattern), flags)
 
@@ -37,7 +38,7 @@ def _key(starts: str, rest: str) -> Look:
     return Look(words, rf"\b(?:{'|'.join(word.replace('.', '[.]') for word in words)}){rest}")
 
 
-# Require a digit nearby, because a text without digits consists of hyphenated words.
+# Require a digit nearby, because a match without digits is usually a chain of hyphenated words.
 _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 
 _HEX = r"[0-9a-fA-F]"

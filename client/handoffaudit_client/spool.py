@@ -2,8 +2,8 @@
 
 Each process appends to files of its own, so that a process that is killed loses nothing that it has written. A file is
 removed once all of its lines are sent. The files of a process belong to one lock file, which also holds the position of
-the first line that was not sent. A process that ends leaves its lock, and the next process of the same address and key
-adopts the files.
+the first line that was not sent. When a process ends, the system releases its lock, and the next process of the same
+address and key adopts the files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILES = 16
 
 
 class Batch(NamedTuple):
-    """Consecutive lines, with the file and the owner that have them, or their number in memory."""
+    """Consecutive lines, with their file and its owner or, for lines in memory, the number of the first line."""
 
     lines: list[bytes]
     owner: Owner | None = None
@@ -175,7 +175,7 @@ class Spool:
                 self._remove(owner, file)
 
     def waiting(self) -> int:
-        """Return the number of lines that are not sent, of this process and of those that it has adopted."""
+        """Return the number of lines that are not sent, of this process and in the files that it has adopted."""
         with self._lock:
             return sum(file.count() for owner in self._owners() for file in owner.files)
 
@@ -218,7 +218,7 @@ class Spool:
         self._start()
 
     def _close_file(self) -> None:
-        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        # A fork may happen at any moment. The child must not close a descriptor that the parent has closed already.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -1,7 +1,7 @@
 """Files of a spool: lines on disk, and the locks by which each process owns its files.
 
-The files of a process belong to one lock file, which also holds the position of the first line that was not sent. A
-process that ends leaves its lock, so that another process can take the files.
+The files of a process belong to one lock file, which also holds the position of the first line that was not sent. When
+a process ends, the system releases its lock, so that another process can take the files.
 """
 
 from __future__ import annotations
@@ -70,15 +70,18 @@ class Owner:
         self.files = deque(files)
 
     def save_position(self) -> None:
-        """Write down how far the first file is sent. A line that is sent again is known to the server."""
+        """Write down how far the first file is sent.
+
+        If writing fails, lines may be sent again. The server knows their ids and stores them once.
+        """
         number, sent = (_number_of(self.files[0].path), self.files[0].sent) if self.files else (0, 0)
         with contextlib.suppress(OSError):
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, b"%020d %020d\n" % (number, sent))
 
     def release(self, *, remove: bool, is_child: bool = False) -> None:
-        """Release the lock, and remove its file if no files are left. In a child, the parent keeps the lock."""
-        # A fork may happen at any moment. The child must not close a number that the parent has closed.
+        """Release the lock, and with `remove`, remove the lock file. In a child, the parent keeps the lock."""
+        # A fork may happen at any moment. The child must not close a descriptor that the parent has closed already.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -92,7 +95,7 @@ class Owner:
 
 
 def create_owner(folder: Path) -> Owner:
-    """Create the folder and a lock of this process, under a name that other processes see only once it is locked.
+    """Create the folder and the lock file of this process, which other processes find only once it is locked.
 
     Raises `OSError` if the folder cannot be used or is not private.
     """

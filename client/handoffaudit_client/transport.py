@@ -33,7 +33,7 @@ _CONNECT_SECONDS = 5.0
 # The endings of problem types with which the server refuses a name in the document, and not the key itself.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# After a longer pause the client would still wait when the server is back, and a socket takes no endless time limit.
+# With a longer pause, the client could still wait when the server is back, and a socket takes no endless time limit.
 _LONGEST_PAUSE = 600.0
 
 

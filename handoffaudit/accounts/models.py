@@ -86,7 +86,7 @@ class Membership(models.Model):
 
 class Scope(models.TextChoices):
     INGEST = "ingest"
-    # A key with this scope sends results of tools that the host captured.
+    # A key with this scope sends tool results that the host captured.
     OBSERVE = "observe"
     READ = "read"
     REVIEW = "review"

@@ -181,7 +181,7 @@ class MuteIn(Schema):
     until: Until = Field(
         Until.FIFTH,
         description="When the group returns: after a fifth more handoffs, at least 10 (`fifth`), after 10 or 50 more "
-        "(`10`, `50`), after twice as many (`double`), or never (`good`).",
+        "(`10`, `50`), when their number has doubled (`double`), or never (`good`).",
         examples=["fifth"],
     )
     note: str = Field(

@@ -275,8 +275,8 @@ class UsedOut(Answer):
 def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
     """Record that the sender starts the next agent with an approved handoff.
 
-    An approval works once, for this document, under the policy that was in force, until it expires. If the answer is
-    200, start the next agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the
+    An approval works once, for this document, until the approval expires or a policy is saved. If the answer is 200,
+    start the next agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the
     decision; after a rejection or a decline, send a corrected document with `retry_of`; if the approval cannot be used,
     send the document again with `retry_of`, so that the document is judged again.
     """

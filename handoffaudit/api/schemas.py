@@ -329,7 +329,7 @@ class ApprovalOut(Answer):
     )
     expires_at: Moment = Field(description="When the approval expires.", examples=["2026-02-22T00:15:00Z"])
     used_at: Moment | None = Field(description="When the sender went on; null before.")
-    used_by: Nullable = Field(description="The key that used the approval, or the retry that got it; null before.")
+    used_by: Nullable = Field(description="The key that used the approval, or the retry that took it over; else null.")
 
 
 class JudgedOut(SummaryOut):

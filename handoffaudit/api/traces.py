@@ -141,7 +141,7 @@ class ToolResultOut(Answer):
     agent: str = Field(description="The agent that called the tool; empty if unknown.")
     at: Moment = Field(description="When the tool returned.")
     grade: Grade = Field(
-        description="Where the result was captured, by the key that sent it: `outside` the sender's process, "
+        description="Where the result was captured, as set for the sender's key: `outside` the sender's process, "
         "`in_process`, or `said` by a sender, which is not evidence."
     )
     sender: str = Field(description="The name of the key that sent the result.")

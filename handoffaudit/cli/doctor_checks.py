@@ -84,7 +84,7 @@ def check_libraries(_: Installation) -> Iterator[Result]:
     text = f"{len(locked) - len(others)} of {len(locked)} libraries have the versions of requirements.lock"
     if others:
         more = f" and {len(others) - NAMED_LIBRARIES} more" if len(others) > NAMED_LIBRARIES else ""
-        text = f"All requirements are met. {text}; not {', '.join(others[:NAMED_LIBRARIES])}{more}"
+        text = f"All requirements are met. {text}; different: {', '.join(others[:NAMED_LIBRARIES])}{more}"
     yield Result("libraries", Level.OK, f"{text}.")
 
 

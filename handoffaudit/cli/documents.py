@@ -1,4 +1,4 @@
-"""Files that a command reads: one document or line after the other, in bounded memory, optionally gzipped."""
+"""Files that a command reads, optionally gzipped: one document or line after the other, in bounded memory."""
 
 import codecs
 import gzip

@@ -108,7 +108,7 @@ class _Walk:
     def __init__(
         self, folder: Path, opened: ExitStack, *, top: int | None = None, most_links: int = _MOST_LINKS
     ) -> None:
-        """Begin in `folder`. `top` is its descriptor if the folder is open already, and is closed with the others."""
+        """Begin in `folder`. If the folder is open already, `top` is its descriptor, which `opened` will close."""
         self._folder = folder
         self._opened = opened
         self._most_links = most_links

@@ -174,7 +174,7 @@ def _read_response(path: str | None, root: Path | None) -> str | None:
     except OSError as error:
         raise Stop(f"The response {path} can't be read ({error.strerror}).") from error
     if len(raw) > LONGEST_RESPONSE:
-        raise Stop(f"The response {path} is longer than {LONGEST_RESPONSE // 1024**2} MiB: give its end alone.")
+        raise Stop(f"The response {path} is longer than {LONGEST_RESPONSE // 1024**2} MiB: give only the end of it.")
     return raw.decode(errors="replace")
 
 
@@ -198,7 +198,7 @@ def _read_response(path: str | None, root: Path | None) -> str | None:
     "--phase-timeout",
     type=click.FloatRange(0, 10**7),
     metavar="SECONDS",
-    help="Seconds without a change in its folder after which an expected file counts as missing. Default: never.",
+    help="Report an expected file as missing after this many seconds without a change in its folder. Default: never.",
 )
 @click.option(
     "--response",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
 # The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. The agent host
-# limits the time for all events together. So if an earlier event ends later, the time limit of the current event is
-# shortened by the delay. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
+# limits the time for all events together. So if sending the earlier events takes longer than that, the excess shortens
+# the time limit of the current event. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 
@@ -221,8 +221,8 @@ LONGEST_REASON = 10_000
 # Fields that Claude Code reads in the output of a hook.
 _OF_THE_HOST = ("systemMessage", "suppressOutput", "continue", "stopReason")
 
-# A gate may only block. `allow` would skip a question that the user wants to be asked, and another input would change
-# the delegated task.
+# A gate may only block. The server's `allow` is not passed on, because it would skip a question that the user wants to
+# be asked. The server's `updatedInput` is not passed on either, because it would change the delegated task.
 _PERMISSIONS = ("deny", "ask")
 
 NO_REASON = "The handoff was stopped, without a reason."

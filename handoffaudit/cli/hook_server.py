@@ -44,7 +44,7 @@ CONNECT_SECONDS = 5.0
 # Allow this much time for the network, on top of the server's time.
 ON_THE_WAY_SECONDS = 5.0
 
-# A large event on a slow connection needs more time. The longest event takes about the time of the default `--timeout`.
+# A large event gets the time that its upload takes at this speed: for the longest event, about the default `--timeout`.
 _LEAST_BYTES_PER_SECOND = 128 * 1024
 
 LONGEST_ANSWER = 1024 * 1024

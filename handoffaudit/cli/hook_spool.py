@@ -249,7 +249,8 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _is_postponed(path: Path) -> bool:
-    # After the clock was set back, the time of an entry may be further in the future. Such a time postpones nothing.
+    # After the clock was set back, the time of an entry may be more than `POSTPONED_SECONDS` in the future. Such a time
+    # postpones nothing.
     with contextlib.suppress(FileNotFoundError):
         return 0 < path.stat().st_mtime - time.time() <= POSTPONED_SECONDS
     return False

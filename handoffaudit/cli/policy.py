@@ -34,7 +34,10 @@ T = TypeVar("T")
 
 
 def _target_options(scope: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds the options of the owner of the policies; `scope` is what a key for --url needs."""
+    """Return a decorator that adds the options that choose whose policies are meant: a tenant here, or a server.
+
+    `scope` is the scope that a key for --url needs.
+    """
     options = (
         tenant_option,
         click.option("--url", metavar="URL", help="A server, instead of the local database."),

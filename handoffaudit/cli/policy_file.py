@@ -1,7 +1,7 @@
 """Policy files and files of cases: YAML with limits, the line of every value, and the text of an exported set.
 
-The events of the parser are read one by one. Depth, number of values and aliases are therefore refused before anything
-is built from them, and no tag of YAML creates an object.
+The events of the parser are read one by one. Too deep nesting, too many values and aliases are therefore refused before
+anything is built from them, and no tag of YAML creates an object.
 """
 
 import math
@@ -150,7 +150,7 @@ def _read_document(content: bytes, most: int) -> tuple[Any, dict[Place, int]]:
 
 
 def _check_frame(document: Any, lines: Mapping[Place, int], name: str, kind: type) -> Any:
-    """Return the content of a document, which has `format: 1` and the field `name` and nothing else."""
+    """Return the value of the field with this name. A document has this field, `format: 1` and nothing else."""
     remedy = f"Write format: {FORMAT} and {name}:, as handoffaudit policy export does."
     if not isinstance(document, dict):
         raise BadFile(1, f"The file is not an object with {name}.", remedy)

@@ -213,7 +213,7 @@ WAYS: Final[Sequence[Way]] = (
         code=(Code("connect/google_adk.py", "Give the plug-in to the app"),),
         sees=(
             "Transfers to other agents, and agents that are called as tools.",
-            "Data: the arguments of the agent tool; of a transfer the last text and the changes of the state.",
+            "Data: for an agent tool, its arguments; for a transfer, the last text and the changes of the state.",
             "What the other tools return.",
         ),
         misses=("Workflow agents, such as SequentialAgent: no agent decides there.",),
@@ -374,7 +374,7 @@ WAYS: Final[Sequence[Way]] = (
         scopes=_SEND_AND_OBSERVE,
         guide="connect-opentelemetry",
         delay="The handoffs of a trace appear when it has been quiet for 10 seconds, or sooner if it is complete. If "
-        "none appears, no rule applies.",
+        "none appears, the server found no handoff in the spans.",
         code=(
             Code("connect/opentelemetry.sh", "Install the exporter, and name the server and the key"),
             Code("connect/opentelemetry.py", "Run this: it sends a first trace. Its handoff appears within 15 seconds"),

@@ -1,4 +1,4 @@
-"""Guides from docs/, one for each role and others to look things up, rendered as pages of Help."""
+"""Guides from docs/, rendered as pages of Help: one guide for each role, and guides to look things up in."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -152,8 +152,8 @@ def _tokens(name: str) -> Sequence[Token]:
 def render_guide(name: str, who: TenantMembership, server: str) -> SafeString:
     """Return the guide as HTML.
 
-    Links lead to pages of the product that the reader may open, and a page named in bold becomes a link. Text
-    to copy names `server` and the reader's tenant.
+    Links lead to pages of the product that the reader may open, and a page named in bold becomes a link. The examples
+    to copy contain the address `server` and the reader's tenant.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = [token.copy(children=list(token.children) if token.children else None) for token in _tokens(name)]

@@ -77,7 +77,7 @@ class Operation:
     keyed: bool
 
     def curl(self, server: str, tenant_slug: str) -> str:
-        """Return a curl command that lacks only the key and the values in capitals; its example names the tenant."""
+        """Return a curl command for the tenant, with placeholders in capitals for the key and required parameters."""
         path = self.path
         for field in self.parameters:
             if field.place == "path":

@@ -56,7 +56,7 @@ def render_state(handoff: Handoff, place: object) -> SafeString:
 
 
 def newer_rows(request: HttpRequest, who: TenantMembership) -> list[Handoff]:
-    """Return the handoffs among the page's rows (`rows`) that changed since; raise `FilterError` for bad rows."""
+    """Return the handoffs of the page's `rows` that changed since it showed them; raise `FilterError` for bad rows."""
     shown = rows_shown(request)
     found = queries.of_tenant(who.tenant).filter(pk__in=shown) if shown else []
     return [handoff for handoff in found if handoff.version != shown[handoff.pk]]

@@ -320,11 +320,11 @@ def build_trace_url(slug: str, trace_id: str) -> str:
 
 
 def open_item_url(request: HttpRequest, slug: str, page: str, query: str = "") -> str:
-    """Return the page of the item that `open` in the address of a list names; an empty string if it names none.
+    """Return the address of the item that the query parameter `open` of a list names; an empty string without it.
 
-    A trace or an agent whose name cannot be part of a path is not opened, either. `page` is the list, and `query` the
-    query that its rows add to their links. Whether the item exists is checked only by its own page. Raise
-    `Http404` for an id that no item can have.
+    For a trace or an agent whose name cannot be part of a path, the result is empty, too. `page` is the list, and
+    `query` the query that its rows add to their links. Whether the item exists is checked only by the page of the item.
+    Raise `Http404` for an id that no item can have.
     """
     item = request.GET.get("open", "")
     if not item:

@@ -44,7 +44,7 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class TopAgent:
-    """An agent with many handoffs sent; `part` is relative to the busiest agent, and `share` its acceptance rate."""
+    """An agent that sent many handoffs; `part` is relative to the busiest agent, and `share` is the acceptance rate."""
 
     name: str
     href: str
@@ -302,8 +302,8 @@ def _load_noisy(who: TenantMembership, shown: Shown) -> dict[str, Any]:
 class _Part:
     """A part of the page that is rendered again if the counts of handoffs changed.
 
-    The request parameter `name` says which counts the page shows (`seen` of `_stats`). For a part that is a list, `key`
-    is the name of the list in the context.
+    `name` is also the request parameter that says which counts the page shows (`seen` of `_stats`). For a part that is
+    a list, `key` is the name of the list in the context.
     """
 
     name: str

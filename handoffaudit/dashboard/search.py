@@ -142,7 +142,7 @@ def time_limit(seconds: float) -> Generator[None]:
             change = "SELECT current_setting('statement_timeout'), set_config('statement_timeout', %s, true)"
             before, _ = cursor.execute(change, [str(int(seconds * 1000))]).fetchone()
             yield
-            # The statements that follow in an outer transaction have its own limit again.
+            # Restore the limit of an outer transaction for its later statements.
             cursor.execute(change, [before])
         return
     connection.ensure_connection()

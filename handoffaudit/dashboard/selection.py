@@ -129,7 +129,7 @@ class Selection:
 
     @classmethod
     def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":
-        """Read the selected handoffs, or the handoffs of the selected traces that match `among`.
+        """Read the selected handoffs or, of the selected traces, the handoffs that match `among`.
 
         The confirmation page sends the handoffs back, so that the action applies to exactly the handoffs that it named.
         """

@@ -1,4 +1,4 @@
-"""Signing in and out, also through a provider or with a one-time link, passwords, and the redirect to a tenant."""
+"""Sign-in (also through a provider or with a one-time link), sign-out, passwords, and the redirect to a tenant."""
 
 from collections.abc import Iterator
 from typing import Any

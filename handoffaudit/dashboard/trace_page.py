@@ -100,7 +100,7 @@ _NARROW: Final = 330
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A handoff in the list, with the wrong values of earlier handoffs that it carries."""
+    """A handoff in the list, with the wrong values that it carries from earlier handoffs."""
 
     traced: Traced
     is_origin: bool
@@ -126,7 +126,7 @@ class ToolCall:
 
     @property
     def query(self) -> str:
-        """Return the query of the page of the table that has the handoff `before`."""
+        """Return the query that opens the part of the table with the handoff `before`."""
         first = (self.before.number - 1) // ROWS * ROWS if self.before else 0
         return f"first={first}" if first else ""
 
@@ -224,8 +224,8 @@ def summarize(shown: Trace) -> str:
         return f"No ungrounded value was found. The first finding is at handoff {at.number}, by {by}."
     if first.from_outside:
         return (
-            f"No ungrounded value was introduced in this trace. Those in it came from outside, first at handoff "
-            f"{at.number}, by {by}."
+            f"No ungrounded value was introduced in this trace. The ungrounded values in it came from outside, "
+            f"first at handoff {at.number}, by {by}."
         )
     value = readable(first.flaw.value)
     # The text avoids "the first", because an ungrounded text may have entered the trace before this value.

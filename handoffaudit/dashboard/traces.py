@@ -147,7 +147,7 @@ def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str
 
 @live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the traces of the page that changed, and how many matching handoffs of any trace arrived since."""
+    """Answer the changed traces of the page, and how many matching handoffs of any trace arrived after `after`."""
     parts = _changed_rows(request, who)
     asked = TraceFilters.from_query(request.GET)
     if request.GET.get("after"):

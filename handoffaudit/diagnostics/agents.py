@@ -44,7 +44,7 @@ _PAIR: Final = ("source_agent_id", "target_agent_id")
 
 @dataclass(slots=True)
 class TraceStats:
-    """Statistics of a route from traces: the known durations of the source, in seconds, and its findings."""
+    """Statistics of a route: the known durations of its source in seconds, its introduced and inherited findings."""
 
     seconds: list[float] = field(default_factory=list)
     caused: int = 0
@@ -129,7 +129,8 @@ def _trace_stats(
         # Each side has an index. With one condition for both sides, the database would read the whole period.
         received = rows.filter(target_agent_id=agent).exclude(source_agent_id=agent)
         sides = [rows.filter(source_agent_id=agent), received]
-    # One more shows whether there are more, and counts as well: to leave it out would take a second query.
+    # One more handoff is read, to know whether there are further ones. The statistics include this handoff, because
+    # leaving it out would take a second query.
     most = MOST_TRACED + 1
     newest = [side.values_list(*_PAIR, "took_seconds", "caused", "passed_on", "at")[:most] for side in sides]
     sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))

@@ -14,7 +14,7 @@ from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.counts import HOURLY_TOTALS
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, is_in_states, is_overdue
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.handoffs.transitions import SYSTEM
@@ -98,15 +98,16 @@ def _queue_age(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
 
 def _fail_open(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
     since = now - timedelta(minutes=row.window_minutes)
-    passed = Handoff.objects.filter(tenant=tenant, unverified=True, state=State.ACCEPTED, id__gte=first_id_at(since))
+    passed = Handoff.objects.filter(
+        is_in_states([State.ACCEPTED]), tenant=tenant, unverified=True, id__gte=first_id_at(since)
+    )
     late = _list_late(tenant, since, since).count((State.ACCEPTED, True))
     number = passed[:COUNTED_AT_MOST].count() + late
     return Measured(float(number), number)
 
 
 def _overdue_holds(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
-    held = Handoff.objects.filter(tenant=tenant, state=State.HELD, review_due_at__lt=now)
-    number = held[:COUNTED_AT_MOST].count()
+    number = Handoff.objects.filter(is_overdue(now), tenant=tenant)[:COUNTED_AT_MOST].count()
     return Measured(float(number), number)
 
 
@@ -239,7 +240,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 
 def _remind(tenant: Tenant, now: datetime) -> None:
-    """Repeat the alerts that do not come from alert rules, which have no `renotify_minutes`."""
+    """Repeat the alerts without an alert rule, because these alerts have no `renotify_minutes`."""
     standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)

@@ -37,7 +37,7 @@ _HOLDING: Final = [code for code, entry in CATALOGUE.items() if entry.holds]
 
 
 def _is_blocking(finding: str = "") -> Q:
-    """Return the condition for findings that block a handoff; `finding` is the path to the finding, with `__`."""
+    """Return the condition for findings that block a handoff; `finding` is the prefix of a lookup, ending in `__`."""
     severities = (Severity.ERROR.value, Severity.CRITICAL.value)
     return Q((f"{finding}severity__in", severities)) | Q((f"{finding}code__in", _HOLDING))
 

@@ -28,7 +28,7 @@ LEASE: Final = NamedLease(Watermark, "compliance.claim")
 
 DUE_HOUR: Final = 6
 
-# The report names this many agents of each rate; the page and the API have more.
+# The report names at most this many agents for each rate; the page and the API have more.
 MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
@@ -96,7 +96,7 @@ def _send(tenant: Tenant, due: datetime) -> None:
 
 
 def make_report(tenant: Tenant, due: datetime) -> dict[str, Any]:
-    """Return the payload of the report on the week that ends on the day of `due`, compared with the previous week."""
+    """Return the payload of the report on the last full week before `due`, compared with the week before it."""
     end = datetime.combine(due.date(), time(), UTC)
     start = end - _WEEK
     # The weeks of a table end with the week of the given time.

@@ -153,12 +153,12 @@ class FileTally:
 _counts: Final = attrgetter(*(one.name for one in fields(FileTally)))
 
 
-# At most this many pairs are listed, pairs with the most unused files first. The other pairs are summed.
+# At most this many pairs of phase and agent are listed, those with the most unused files first. The others are summed.
 MOST_PAIRS = 2_000
 MOST_RUNTIMES = 100
 MOST_STEPS = 5_000
 
-# A file counts as used only without a reason and a fallback. A line that reports a fallback is about an unused file,
+# A file with a reason or a fallback does not count as used. A line that reports a fallback is about an unused file,
 # even if the line names the handoff file as the source.
 _USED = Q(source=USED_SOURCE, reason="", fallback="")
 
@@ -202,7 +202,7 @@ HOURLY_FILES: Final = Aggregate(HourlyFileCount, ("tenant", "hour", *_WHY))
 
 @lru_cache(maxsize=1024)
 def _numbers_of(source: str, reason: str, fallback: str) -> tuple[int, ...]:
-    """Return the numbers of a `FileTally` for one file, by the conditions for the database."""
+    """Return the numbers of a `FileTally` for one file, by the conditions that the database queries use."""
     values = dict(zip(_WHY, (source, reason, fallback), strict=True))
     return tuple(int(_holds(condition, values)) for condition in TALLY_CONDITIONS.values())
 
@@ -367,7 +367,7 @@ def _sum(
     parts: list[Statement] = []
     if split.first < split.after:
         parts.append(_compile(by, step, of_agent=of_agent).statement(**values, since=split.first, until=split.after))
-    # Lines of logs with a wrong clock are counted in the future.
+    # The later hours of the current day are subtracted, too: log lines from a clock that is ahead count in them.
     for intervals, number in ((split.added, "number"), ((*split.taken, *split.future), "-number")):
         hours = _compile(by, step, number, of_agent=of_agent)
         parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]

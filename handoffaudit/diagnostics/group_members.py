@@ -169,7 +169,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """The routes of a group with the most handoffs, at most `MOST_ROUTES`; `more` says that the group has more."""
+    """The busiest routes of a group, at most `MOST_ROUTES`; `more` says that the group has more routes."""
 
     items: tuple[Route, ...] = ()
     more: bool = False

@@ -232,8 +232,8 @@ FOR_GOOD: Final = "good"
 
 _AT_LEAST: Final = 10
 
-# By the chosen limit, the function from the current number of handoffs to the number at which a muted group comes back.
-# With None, the group never comes back.
+# A function for each limit: it takes the current number of handoffs of a group, and returns the number at which the
+# muted group comes back, or None if the group never comes back.
 UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
     FIFTH: lambda number: number + max(_AT_LEAST, -(-number // 5)),
     "10": lambda number: number + 10,
@@ -354,7 +354,7 @@ def end_code_mutes() -> None:
 
 
 def _mute_of(mute: CodeMute) -> dict[str, Any]:
-    """Return the columns of a group that its muted rule code mutes."""
+    """Return the mute columns of a group whose rule code is muted."""
     return {
         "muted_at": mute.muted_at,
         "muted_by": mute.muted_by,

@@ -141,7 +141,7 @@ _BY_REASON: Mapping[str, str] = {
     Reason.TOO_DEAR: "Raise the limit of a critique's cost in the type's strictness, or choose a cheaper model.",
 }
 
-# Another version of the product stored the call, with a reason that this version does not know.
+# The text for a reason that this version does not know, because another version of the product stored the call.
 _OTHER = "Read the message of the last failure, and check the key, the model's name and the address."
 
 

@@ -217,7 +217,7 @@ def _nothing(tenant: Tenant, pks: Sequence[Any], erasure: Erasure) -> None:
 
 
 def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
-    """Index the words of changed documents again, restart judging that is under way, and add an event that says so."""
+    """Index the words of changed documents again, restart judging that is under way, and add an event to each."""
     judge_leases.revoke_leases(tenant, pks)
     indexed = set(BlockedText.objects.filter(tenant=tenant, handoff__in=pks).values_list("handoff", flat=True))
     text_index.forget(tenant, pks)
@@ -282,7 +282,7 @@ class ErasureTarget:
         return self.model._default_manager.filter(**{self.tenant: tenant})  # noqa: SLF001 -- Django's documented API
 
     def save(self, tenant: Tenant, pk: Any, columns: Mapping[str, Any]) -> None:
-        """Store the changed columns of a row, cut at the length of their column."""
+        """Store the changed values of a row, each cut to the length of its column."""
         fields = {name: self.model._meta.get_field(name) for name in columns}  # noqa: SLF001 -- Django's documented API
         longest = {name: getattr(field, "max_length", None) for name, field in fields.items()}
         cut = {name: value[: longest[name]] if longest[name] else value for name, value in columns.items()}

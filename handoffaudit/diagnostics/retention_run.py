@@ -153,8 +153,8 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         _finish(tenant, one)
         return False
     target = KINDS[rule.name]
-    # Rows without a UUIDv7 key have no position to continue from. A run needs none, because finished rows no longer
-    # match.
+    # Rows without a UUIDv7 key have no position to continue from. A run over such rows needs none, because finished
+    # rows no longer match.
     by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge_leases.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None

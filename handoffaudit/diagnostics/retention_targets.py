@@ -281,8 +281,9 @@ def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Han
     return settled.filter(~Exists(due)).filter(~Q(state__in=_DECIDED) | ~Exists(lately))
 
 
-def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
-    return HandoffBody.objects.filter(handoff__tenant=tenant)
+def _documents(tenant: Tenant) -> "QuerySet[Handoff]":
+    # With the order of the handoffs, the oldest document is found without sorting all of them.
+    return Handoff.objects.filter(tenant=tenant, body__isnull=False)
 
 
 def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[HandoffBody]":

@@ -18,7 +18,7 @@ from handoffaudit.diagnostics import alert_rules
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import alerts, notify, queries, stats
 from handoffaudit.handoffs.alerts import format_span
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, is_in_states
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
@@ -278,5 +278,5 @@ def count_unverified(tenant: Tenant, since: datetime) -> int:
 
 
 def _filter_passed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
-    states = (State.ACCEPTED, State.APPROVED)
-    return queries.of_tenant(tenant).filter(id__gte=first_id_at(since), state__in=states)
+    is_passed = is_in_states([State.ACCEPTED, State.APPROVED])
+    return queries.of_tenant(tenant).filter(is_passed, id__gte=first_id_at(since))

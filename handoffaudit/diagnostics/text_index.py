@@ -38,7 +38,7 @@ BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 # A verdict gets its id before its transaction ends, so an older verdict may appear after a newer verdict, within this
 # time.
 OVERLAP: Final = timedelta(minutes=2)
-# A part looks at this many verdicts, and stores the words of this many documents in one transaction.
+# A part of a run looks at `MOST_VERDICTS` verdicts. A transaction stores the words of `MOST_DOCUMENTS` documents.
 MOST_VERDICTS: Final = 5_000
 MOST_DOCUMENTS: Final = 50
 _LONGEST_RUN: Final = 20.0
@@ -53,7 +53,7 @@ LONGEST_WORD: Final = 64
 MOST_WORDS: Final = 8
 SHORTEST_PREFIX: Final = 3
 MOST_FOUND: Final = 20
-# With more matches than this on PostgreSQL, enough of them are among the newest rows.
+# With more matches than this, PostgreSQL reads the newest rows until enough of them match.
 MOST_MATCHES: Final = 3_000
 _AT_ONCE: Final = 200
 _BODIES_AT_ONCE: Final = 10
@@ -138,8 +138,8 @@ def _index(due: Sequence[uuid.UUID]) -> int:
         for pk, tenant_id, original in documents
     ]
     with store.write_turn(), transaction.atomic():
-        # With the lock, retention, erasures and other processes wait, so that every row is added once and only for a
-        # document. A document that an erasure has changed meanwhile is still due.
+        # The lock makes retention, erasures and other processes wait, so that each row is added once, and only if its
+        # document still exists. A document that an erasure has changed meanwhile is still due.
         locked = bodies.select_for_update().values_list("pk", "original").iterator(chunk_size=_BODIES_AT_ONCE)
         read = {pk: hash(bytes(original)) for pk, original in locked}
         for pk in BlockedText.objects.filter(handoff__in=due).values_list("handoff", flat=True):

@@ -127,7 +127,7 @@ class _Plot:
 
 
 def _choose_ticks(highest: int) -> list[int]:
-    """Return 0, the middle and the top of a scale of round numbers. The top is the lowest that contains `highest`."""
+    """Return 0, the middle and the top of the shortest scale of round numbers that contains `highest`."""
     least = max(math.ceil(highest / (_TICKS - 1)), 1)
     power = 10 ** (len(str(least)) - 1)
     step = next(digit * power for digit in _ROUND if digit * power >= least)

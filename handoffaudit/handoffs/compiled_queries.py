@@ -188,7 +188,7 @@ def merge_rows(some: Iterable[Row], others: Iterable[Row], place: int) -> list[R
     return list(found.values())
 
 
-# Only sums of days that are at most this old are kept, and only sums from at least this many days before.
+# A sum of closed days is kept only if it covers at least `_FEWEST` and at most `_OLDEST`.
 _OLDEST: Final = timedelta(days=31)
 _FEWEST: Final = timedelta(days=3)
 # A process keeps at most this many rows, some 20 MB, and no sums with more than a tenth of that. A key takes as much
@@ -249,7 +249,7 @@ class ClosedDays:
         return rows
 
     def sum_hours(self, query: CompiledQuery, since: datetime, until: datetime, by: Sequence[str]) -> list[Row]:
-        """Return the sums of `number` by the columns `by` of the rows of a query from `since` to before `until`.
+        """Return the sums of `number`, by the columns `by`, over the query's rows from `since` to before `until`.
 
         The query has the parameters `tenant`, `since` and `until`.
         """

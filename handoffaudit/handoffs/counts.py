@@ -4,8 +4,8 @@ The transaction that changes the state of a handoff also changes the counts, so 
 
 Totals count since the installation, and all processes add to them. A process collects additions in memory and adds
 them to the database some seconds later, in a thread of its own. So no request waits for the totals, and no two
-transactions wait for each other's totals. A process that is killed loses its last additions, so totals are for charts
-and alerts.
+transactions wait for each other's totals. A process that is killed loses its last additions, so totals are good enough
+only for charts and alerts.
 """
 
 import atexit
@@ -108,8 +108,8 @@ class Aggregate(Generic[_Row]):
     """A table of stored counts, which the transactions that change the counted rows keep up to date.
 
     `key` names the columns of the table's unique constraint, `numbers` the columns with the counts. With `is_watched`,
-    each change rewrites the row of the empty rule code, the last column of the key, even if its number stays the same:
-    a recheck changes only the rule codes of a handoff, and `ClosedDays` reads only these rows.
+    each change also rewrites the row whose rule code (the last column of the key) is empty, even if the number in this
+    row stays the same. `ClosedDays` reads only such rows, and must notice a recheck that changes only rule codes.
     """
 
     model: type[_Row]
@@ -131,7 +131,7 @@ class Aggregate(Generic[_Row]):
     ) -> "QuerySet[_Row]":
         """Return the rows of a tenant, for whole hours or days from `since` to before `until`.
 
-        Old hourly counts are in whole days, because retention may have added up the hours of those days.
+        Old hourly counts are returned for whole days, because retention may have added up the hours of those days.
         """
         since, until = widen_to_days(since, until) if self._time == "hour" else (since, until)
         bounds = {f"{self._time}__gte": since, f"{self._time}__lt": until}

@@ -289,7 +289,7 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
 
 
 def await_standby() -> None:
-    """Let the commit wait for a synchronous standby if the transaction only answers what an earlier one stored."""
+    """Let the commit wait for a synchronous standby. Call if a transaction only answers what an earlier one stored."""
     if is_postgresql():
         fetch_rows(f"SELECT {AWAIT_STANDBY}", [])
 

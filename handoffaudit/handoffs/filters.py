@@ -6,7 +6,7 @@ and looks up which of them match. The cost depends on the number of steps, which
 
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -33,6 +33,7 @@ from handoffaudit.filter_fields import (
     TextFilter,
 )
 from handoffaudit.filter_set import FilterSet, declare
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.text import is_uuid
 
@@ -84,7 +85,7 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id of a row with `sent_at` has that time."""
+    """Return the condition for rows received before that moment. The id contains the time `sent_at`, if set."""
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 
@@ -108,12 +109,29 @@ def spell_traces(traces: Iterable[str]) -> frozenset[str]:
     )
 
 
+def is_overdue(now: Any) -> Q:
+    """Return the condition for held handoffs whose limit is over; `now` is a time or an expression."""
+    if db.is_postgresql():
+        return Q(state=State.HELD, review_due_at__lt=now)
+    # With `<`, SQLite would read all overdue handoffs by the index `handoff_due`, and sort them.
+    return Q(state=State.HELD, review_due_at__isnull=False) & ~Q(review_due_at__gte=now)
+
+
+def is_in_states(states: Collection[State]) -> Q:
+    """Return the condition for handoffs in one of the states, for queries with a rarer condition beside it.
+
+    The condition names the other states. SQLite would use the index over all states for the states themselves, instead
+    of the small index of the rarer condition.
+    """
+    return ~Q(state__in=[state for state in State if state not in states])
+
+
 def _is_flagged(flag: str) -> Q:
     match flag:
         case "shadowed":
             return ~Q(would_decide="")
         case "overdue":
-            return Q(state=State.HELD, review_due_at__lt=timezone.now())
+            return is_overdue(timezone.now())
         case _:
             return Q((flag, True))
 

@@ -49,7 +49,7 @@ _tenant_of = attrgetter("tenant_id")
 
 
 def park_exhausted() -> int:
-    """Park handoffs that failed alone as often as `LEASE_TRIES` allows; return the number of parked handoffs."""
+    """Park handoffs that were judged alone and failed as often as `LEASE_TRIES` allows; return their number."""
     # Each handoff has one more try, because the first try was together with other handoffs.
     given_up = judge_leases.filter_waiting().filter(leases.is_exhausted(settings.LEASE_TRIES + 1))
     number = 0
@@ -87,16 +87,16 @@ def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
     return handoff
 
 
-# While the queue is long, a lease has this many times as many handoffs. A quarter of the database's time for a lease of
-# 200 handoffs does not depend on their number.
+# While the queue is long, a lease has up to this many times `LEASE_SIZE` handoffs. A quarter of the database's time for
+# a lease of 200 handoffs does not depend on the number of handoffs.
 _LONG_QUEUE = 2
 
 
 def drain() -> int:
     """Judge handoffs until none waits; return the number of stored verdicts.
 
-    The queue is long if the lease before had as many handoffs as it could. The first lease is short, so that several
-    workers share a batch.
+    The queue counts as long if the previous lease was full. The first lease is small, so that several workers share a
+    batch.
     """
     size = settings.LEASE_SIZE
 

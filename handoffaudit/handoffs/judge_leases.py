@@ -54,8 +54,8 @@ class Lease:
     def lock_held(self, *, ends: bool = False) -> set[uuid.UUID]:
         """Lock the handoffs and their lineages, and then the lease, until the transaction ends.
 
-        Return the primary keys of the handoffs that this lease still holds. Nobody may have changed their rows since
-        the worker read them: an erasure, for example, increases the version. With `ends`, also delete the lease.
+        Return the primary keys of the handoffs that this lease still holds. A handoff whose row changed since the
+        worker read it is left out: an erasure, for example, increases the version. With `ends`, also delete the lease.
         """
         rows = attempts.lock(self.handoffs)
         lock = _LOCK if db.is_postgresql() else _FIND
@@ -170,7 +170,7 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
                 cursor.execute(_TAKE_TURN)
             bound = [*values, limit, token, now, expires_at]
             if limit == 1:
-                # The buffers of the connection hold one row.
+                # A single row fits into the buffers of the connection.
                 found = reader.run(_take_statement(condition, reader.columns), bound)
             else:
                 keys = [pk for (pk,) in db.fetch_rows(_take_statement(condition, "id"), bound)]
@@ -180,8 +180,8 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
                 times = map(connection.ops.adapt_datetimefield_value, (now, expires_at))
                 db.execute_each(_INSERT, [[token.hex, *times, json.dumps([pk.hex for pk in keys])]])
     lease = Lease(token, found, now)
-    # Several rows are read after the worker's turn. Otherwise a worker that is frozen while PostgreSQL sends it more
-    # than the buffers of the connection hold would keep all others waiting.
+    # Several rows are read after the worker's turn, because they may not fit into the buffers of the connection. During
+    # its turn, a worker that froze before it had read all rows would keep all other workers waiting.
     try:
         found.extend(_read(keys) if keys else [])
     except (InterfaceError, OperationalError):
@@ -251,8 +251,8 @@ def _dissolve(rows: "QuerySet[JudgeLease]", at: datetime) -> None:
             return
         left = _filter_untried().filter(pk__in=lease.handoffs).only("id", "tenant_id")
         handoffs = list(left.select_for_update().order_by("pk"))
-        # Another worker may have dissolved the lease, or this worker may have stored its verdicts, until the handoffs
-        # were locked.
+        # Before the handoffs were locked, another worker may have dissolved the lease, or the holder of the lease may
+        # have stored its verdicts.
         if rows.delete()[0]:
             locked = Handoff.objects.filter(pk__in=[handoff.pk for handoff in handoffs])
             leases.end(locked, at=at, tries=1, state=State.VALIDATING)
@@ -297,8 +297,9 @@ def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> Non
     rows, checks = Handoff.objects.filter(tenant=tenant), ModelCheck.objects.filter(tenant=tenant)
     leased = filter_waiting().filter(tenant=tenant).exclude(claim=None)
     together = dict(JudgeLease.objects.values_list("token", "handoffs"))
-    # A new version keeps out repairs on request, verdicts with late tool results, which need no lease on the handoff,
-    # and, of the handoffs in `pks`, verdicts of a worker that takes a lease while this transaction runs.
+    # Repairs on request and verdicts with late tool results need no lease on the handoff, but a new version keeps them
+    # from being stored. For the handoffs in `pks`, the new version also keeps out the verdicts of a worker that takes a
+    # lease while this transaction runs.
     if pks is None:
         traces = LateResults.objects.filter(tenant=tenant).exclude(claim=None).values_list("trace_id", flat=True)
         versioned = rows.filter(trace_id__in=list(traces))
@@ -332,7 +333,7 @@ def note_lost(lease: Lease) -> None:
 
 
 def give_back_lost() -> None:
-    """Give back the leases that this process lost with the database, so that the handoffs need not wait for their end.
+    """Give back the leases that this process lost with the database, so that no handoff waits until they expire.
 
     Raise the error of the database if it still fails.
     """

@@ -153,7 +153,9 @@ def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
         return "", tenant.slug
     if not key or len(key) > LONGEST_KEY or not storable(key):
         raise Refused(
-            f"The hold on a {scope} needs its id", "key", f"write the id, of at most {LONGEST_KEY} characters."
+            f"A hold on a {scope} needs the id of the {scope}",
+            "key",
+            f"write the id, of at most {LONGEST_KEY} characters.",
         )
     if scope is HoldScope.TRACE:
         if not Handoff.objects.filter(tenant=tenant, trace_id__in=spell_traces([key])).exists():

@@ -77,7 +77,8 @@ def sum_outcomes(
 
     `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
     `handoff_type`. `codes` are the rule codes to count; the empty code counts the handoffs themselves. `narrowed` is a
-    further condition. `most` limits the number of groups. With `closed`, the kept sums of those days are used.
+    further condition. `most` limits the number of groups. For the days in `closed`, the sums that
+    this process keeps are used.
     """
     if not codes:
         return {}

@@ -186,9 +186,9 @@ def verdict_on_candidate(
 ) -> Verdict:
     """Return the verdict on a candidate.
 
-    If the other layers find no error and the handoff is stored, `model` is asked. Without `model`, the LLM of the case
-    is asked if it had blocking findings on the handoff; else, a worker asks the LLM later, as for any submission. The
-    LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
+    If the layers that need no LLM find no error and the handoff is stored, `model` is asked. Without `model`, the LLM
+    of the case is asked if it had blocking findings on the handoff; else, a worker asks the LLM later, as for any
+    submission. The LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
     """
     handoff = prepared.as_model()
     reading = read_record(prepared.submission)

@@ -127,7 +127,7 @@ def _limit_shadowed(tenant: Tenant, since: datetime) -> datetime:
 def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
     """Return the outcomes by row of the table. Types without their own row count for the row "any other type"."""
     sums = {row: _Sums() for row in rows}
-    # The daily counts have a row for each outcome. Any state of an outcome stands for it.
+    # These numbers are by outcome and not by state. Any state of an outcome can stand for the outcome.
     for (handoff_type,), outcomes in sum_outcomes(tenant, since, timezone.now(), "handoff_type").items():
         row = handoff_type if handoff_type in sums else ANY_OTHER_TYPE
         numbers = zip(OUTCOMES.values(), outcomes, strict=True)

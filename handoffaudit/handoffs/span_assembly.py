@@ -115,7 +115,7 @@ _MOST_TRIES: Final = 5
 # At most this many other traces of a conversation are loaded, the newest first.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# While a parent span is missing, a handoff with an inferred part waits this many times as long.
+# While a parent span is missing, a handoff with an inferred part waits this many times `TELEMETRY_QUIET_SECONDS`.
 _PATIENCE: Final = 30
 # A trace remembers at most this many refused handoffs. Further refused handoffs are offered again at the next look.
 _MOST_REFUSED: Final = 1_000
@@ -363,7 +363,7 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
 def _finish(rows: Sequence[TelemetryTrace], now: datetime) -> None:
     """End the leases until the next looks, and remove the traces that need no further look.
 
-    A trace that got more spans meanwhile is due as its last export says.
+    A trace that got more spans meanwhile is due at the time that its last export set.
     """
     over: dict[int, list[str]] = defaultdict(list)
     # Traces of one export are due at the same time.

@@ -72,7 +72,7 @@ def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, .
 
 
 def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
-    """Reject the spans of agents that the key may not speak for, so that they cannot become a source.
+    """Reject the spans of agents that the key may not speak for, so that no such agent can become a source.
 
     Spans of an allowed agent can name other agents in the state of a run and in the nodes of graphs. These names are
     left out.

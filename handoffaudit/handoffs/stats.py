@@ -24,7 +24,7 @@ from handoffaudit.handoffs.compiled_queries import (
     sum_rows,
 )
 from handoffaudit.handoffs.counts import widen_to_days
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, is_overdue
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, JudgeLease, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
 from handoffaudit.validation.times import hour_of
@@ -167,11 +167,11 @@ def _sum_of_state(state: State) -> Subquery:
 
 
 def _build_waiting() -> "QuerySet[Tenant, Any]":
-    held = Handoff.objects.filter(tenant=TENANT, state=State.HELD)
+    overdue = Handoff.objects.filter(is_overdue(Parameter("now", TIME)), tenant=TENANT)
     return _THE_TENANT.values_list(
         _sum_of_state(State.HELD),
         _sum_of_state(State.REJECTED),
-        count_rows(held.filter(review_due_at__lt=Parameter("now", TIME)).values("pk"), COUNTED_LIVE),
+        count_rows(overdue.values("pk"), COUNTED_LIVE),
     )
 
 

@@ -227,7 +227,7 @@ def _write(taken: dict[str, ToolResult], replaced: dict[str, ToolResult]) -> Non
 
 
 def _is_held(tenant_id: int, trace_id: str) -> bool:
-    """Return whether a legal hold keeps the results of a trace, which cannot change before the transaction ends."""
+    """Return whether a legal hold keeps the results of a trace. No hold is placed before the transaction ends."""
     from handoffaudit.handoffs import legal_holds  # noqa: PLC0415 -- its module reads handoffs, which need this module
 
     return legal_holds.share(Tenant(pk=tenant_id)).covers_trace(trace_id)

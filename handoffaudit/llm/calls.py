@@ -284,7 +284,7 @@ class Breaker:
     reason: str = ""
 
     def admit(self, now: datetime, *, probe_seconds: float = PROBE_SECONDS) -> "tuple[Breaker, bool]":
-        """Return the breaker after the request of a call, and whether the call may start now.
+        """Decide whether a call may start now. Return the breaker after the decision, and whether the call may start.
 
         If the call is the probe, the returned breaker admits no other call for `probe_seconds`.
         """

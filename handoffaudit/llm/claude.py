@@ -132,7 +132,7 @@ class Background:
                 await close()
 
     def _forget(self) -> None:
-        """Reset the state in a forked process, which has no such thread and where the old lock may stay locked."""
+        """Reset the state in a forked process, which lacks its parent's thread, and whose old lock may stay locked."""
         self._inherited += [self._loop, self._thread, self._closers]
         self._lock = threading.Lock()
         self._loop = self._thread = None

@@ -162,9 +162,9 @@ log = structlog.get_logger(__name__)
 
 @cache
 def known_agents() -> frozenset[str] | None:
-    """Return the names in the registry, or None if no folder is set or no skill in it can be read.
+    """Return the names of the skills in `SKILLS_FOLDER`, or None if no folder is set or no skill in it can be read.
 
-    The registry is read once in a process.
+    The folder is read once in a process.
     """
     if settings.SKILLS_FOLDER is None:
         return None

@@ -81,7 +81,10 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[PromptRow, ...]:
 
 
 def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
-    """Return the rows by use and scope. Raise `InvalidPolicy` for repeated rows, too many rows, or too much data."""
+    """Return the rows, sorted by use and scope.
+
+    Raise `InvalidPolicy` for repeated rows, too many rows, or too much data.
+    """
     table = sorted(rows, key=lambda row: (list(Use).index(row.use), row.scope != ALL, row.scope))
     return values.check_table(table, "use and scope", MOST_ROWS, attrgetter("name"))
 

@@ -51,8 +51,8 @@ KIND_TEXTS: Final = {
     ),
     Data.FILE_REPORTS: KindText(
         "Reports of handoff files",
-        "The reports on expected handoff files, by the time in the report. The counts and the handoff of the report "
-        "stay.",
+        "The reports on expected handoff files. The time in a report decides how old the report is. The counts and "
+        "the handoff of the report stay.",
         "report",
         "reports",
     ),
@@ -79,7 +79,7 @@ KIND_TEXTS: Final = {
     Data.TOOL_RESULTS: KindText(
         "Tool results",
         "The results of tools, as the host captured them. Verdicts stay, with the words around each value that rests "
-        "on a result. A handoff that is judged again after that no longer has this evidence.",
+        "on a result. A handoff that is judged again later no longer has this evidence.",
         "result",
         "results",
     ),
@@ -96,7 +96,7 @@ KIND_TEXTS: Final = {
         "Handoffs",
         "Whole handoffs: document, verdicts, findings, events, decisions, comments, and their places in traces and "
         "groups. The counts stay. Handoffs that wait, are held or open, are due for an LLM check, or were decided in "
-        "the last day, are kept. A submission that is sent again after that counts as a new handoff.",
+        "the last day, are kept. If the submission of a deleted handoff is sent again, it counts as a new handoff.",
         "handoff",
         "handoffs",
     ),
@@ -137,8 +137,8 @@ class Retention:
 # handoffs of their trace, and traces are short. Other data is removed only if somebody sets a rule.
 _DAYS: Final = {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}
 AS_SHIPPED: Final = tuple(Retention(data, _DAYS.get(data)) for data in Data)
-# For this last period, pages read hourly counts; for earlier times, daily counts. The period has room for 30 days and
-# the 30 days before.
+# Pages read hourly counts for this period up to now, and daily counts for earlier times. The period is long enough to
+# compare 30 days with the 30 days before.
 HOURS_KEPT: Final = timedelta(days=70)
 # LLM calls must be kept for a day more than the longest period over which Diagnostics counts them. Deliveries must be
 # kept for longer than the dispatch looks back at changes of alerts, or a change would be delivered a second time.

@@ -104,7 +104,7 @@ def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet
 
 
 def check_sets(sets: Iterable[BusinessRuleSet]) -> tuple[BusinessRuleSet, ...]:
-    """Return the sets by id.
+    """Return the sets, sorted by id.
 
     Raise `InvalidPolicy` for repeated sets, too many sets, too much data, or a version out of range.
     """

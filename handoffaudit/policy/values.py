@@ -152,7 +152,7 @@ def to_plain(row: object) -> dict[str, Any]:
 
 @cache
 def plain_names(row: type) -> dict[str, str]:
-    """Return the attribute of a dataclass by its name in a plain row."""
+    """Return the attributes of a dataclass by their names in a plain row."""
     return {one.metadata.get("alias", one.name): one.name for one in dataclasses.fields(row)}
 
 

@@ -54,8 +54,8 @@ def say(line: str) -> None:
 class Crew:
     """Agents by name, each with a script: the texts that its model says and the tools that it calls, turn by turn.
 
-    A turn is a text, which ends the run of the agent, or a tuple of the name of another agent, or of the tool
-    `read_prices`, and its arguments.
+    A turn is a text, which ends the run of the agent, or a call: a tuple of a name and arguments. The name is that of
+    another agent or of the tool `read_prices`.
     """
 
     def __init__(self, client: Client, pace: float, scripts: dict[str, list[Any]], **options: Any) -> None:

@@ -318,7 +318,7 @@ def _seal_lines(tenant: Tenant, sealed: _SealedRows) -> Iterator[bytes]:
         having = Seal.objects.filter(tenant=tenant, last_policy__gte=one).aggregate(first=Min("number"))["first"]
         numbers |= {having} if having else set()
     ordered = sorted(numbers)
-    # A cursor of the server would end when a download gives its connection back between two parts.
+    # A server-side cursor would end when a download gives its connection back between two parts.
     for start in range(0, len(ordered), _SEALS_AT_ONCE):
         part = ordered[start : start + _SEALS_AT_ONCE]
         for seal in Seal.objects.filter(tenant=tenant, number__in=part).order_by("number"):

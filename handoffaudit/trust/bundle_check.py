@@ -233,7 +233,7 @@ def _key_of(facts: dict[str, Any]) -> tuple[int, str]:
 def _read_seals(
     archive: zipfile.ZipFile, digests: dict[tuple[int, str], bytes], result: Result
 ) -> Iterator[dict[str, Any]]:
-    """Yield the facts for the chain of keys from each seal with the right hash and signatures. Fill in the digests."""
+    """Yield the facts that `_trust_keys` needs of each seal with the right hash and signatures. Fill in the digests."""
     for facts, _ in _read_lines(archive, "seals.jsonl", MOST_SEALS):
         result.seals += 1
         name = f"seal {facts.get('number')}"
@@ -297,7 +297,7 @@ def _check_checkpoint(archive: zipfile.ZipFile, manifest: dict[str, Any], result
 
 
 def _read_lines(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yield the objects of a file with one in each line, with the bytes of the line. Raise `WrongBundle`."""
+    """Yield the object in each line of a file, and the bytes of the line. Raise `WrongBundle`."""
     with archive.open(name) as file:
         lines: IO[bytes] = file
         while line := lines.readline(LONGEST_LINE):

@@ -36,7 +36,8 @@ from handoffaudit.trust.signatures import (
 MOST_PROBLEMS: Final = 50
 # The number of ids that are compared with the seals at a time.
 PART: Final = 20_000
-# The kinds of sealed rows that a retention run removes, by the kind of data that is the target of its audit entry.
+# The kinds of sealed rows that a retention run removes. The key is the kind of data, the target of the run's audit
+# entries.
 REMOVES: Final = {"handoffs": (EVENT, VERDICT)}
 
 
@@ -89,7 +90,7 @@ def verify(tenant: Tenant, key: str | None) -> Report:
         report.broken = audit.verify(tenant)
         if report.broken:
             report.add(f"audit entry {report.broken.number}: {report.broken.why}")
-        # Nobody signs that a tenant is a sample, so a tenant with seals is verified in any case.
+        # No signature covers `is_sample`, so a tenant with seals is verified even if it is marked as a sample.
         if not tenant.is_sample or Seal.objects.filter(tenant=tenant).exists():
             _verify_seals(tenant, key, report)
     except _Enough:

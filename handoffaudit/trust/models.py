@@ -51,7 +51,7 @@ class Seal(models.Model):
 
 
 class SealProgress(models.Model):
-    """The progress of sealing over the events of all tenants, in a single row, as `Gathering` has it for webhooks."""
+    """The progress of sealing over the events of all tenants, in a single row, like `Gathering` for webhooks."""
 
     reached = models.BigIntegerField(default=0)
     gaps = models.JSONField(default=list)
@@ -72,7 +72,10 @@ class TrustLease(models.Model):
 
 
 class Checkpoint(models.Model):
-    """The newest checkpoint of a tenant that was written outside the database, to write only what changed."""
+    """The newest checkpoint of a tenant that was written outside the database.
+
+    The next checkpoint is written only if the logs of the tenant have grown since.
+    """
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, primary_key=True)
     at = models.DateTimeField()

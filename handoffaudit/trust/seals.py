@@ -148,8 +148,8 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The number of events in a batch. A seal of a tenant lists at most these events, as many that were committed late, the
-# verdicts of both, and new policies.
+# The number of events in a batch. A batch also has at most this number of events that were committed late. A tenant's
+# seal lists events of both kinds, their verdicts, and new policies.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -388,5 +388,5 @@ def oldest_waiting(tenant: Tenant) -> tuple[int, datetime | None]:
     return len(times), min(times, default=None)
 
 
-# A row may be committed later than rows with greater ids, and is sealed then.
+# A row that is committed later than rows with greater ids is also sealed later, but within this time.
 LATE: Final = timedelta(minutes=5)

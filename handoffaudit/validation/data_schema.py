@@ -243,9 +243,9 @@ def _errors(
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
     """Return the errors of the data, and whether these are all errors.
 
-    The list of all errors could fill the memory. In this case, return no error if the schema has alternatives, because
-    even one error would describe every alternative that was tried. If the schema has none, return the errors in the
-    first entries of each list and object or, if there are none, only the first error.
+    If the list of all errors could fill the memory, return no error for a schema with alternatives, because even one
+    error would describe every alternative that was tried. For any other schema, return the errors in the first entries
+    of each list and object or, if these entries have no error, only the first error.
     """
     level_sizes = level_sizes or levels(data)
     if _can_be_listed(schema, size, level_sizes):
@@ -329,8 +329,7 @@ def _report_unlisted(size: int) -> Issue:
 
 
 def _readable(text: bytes) -> Any:
-    # orjson is not used, because such data was read by another parser, and may therefore hold integers beyond any
-    # float.
+    # Another parser has read the data, so the data may hold integers beyond any float, which orjson refuses.
     return json.loads(text.decode("utf-8", "replace"))
 
 

@@ -40,7 +40,7 @@ class Issue(msgspec.Struct, frozen=True):
     """One finding: the defect, its place in the document, and a hint how to fix the document.
 
     `location` holds the keys and list positions from the root of the document. `holds` is True if the handoff waits for
-    the decision of a person. The code decides this, so `holds` is not stored.
+    the decision of a person. The rule code decides this, so `holds` is not stored.
     """
 
     layer: str

@@ -182,7 +182,7 @@ def _printable(text: str) -> str:
 
 
 def too_deep() -> Issue:
-    """Return the issue of a document from another parser that is nested deeper than the engine allows."""
+    """Return the issue of a document that another parser has read and that is nested deeper than the engine allows."""
     return make(
         JSON_PARSE,
         message=f"The document is nested more than {MAX_DEPTH} levels deep.",

@@ -85,7 +85,7 @@ def origins(attributed: Iterable[Attributed]) -> list[Origin]:
 
 
 def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Share]:
-    """Return the share of every source in the trace, in the order of their first handoffs."""
+    """Return the shares of all source agents in the trace, in the order of their first handoffs."""
     counts = {step.source: [0, 0] for step in steps}
     for one in attributed:
         counts[steps[one.step].source][0 if one.caused else 1] += 1
@@ -129,7 +129,8 @@ class Sign(StrEnum):
 class Suspect:
     """One suspect handoff. Handoffs of people or tools are never suspects.
 
-    `step` is an index into the trace. `values` are the wrong values that the step introduced, as they were found.
+    `step` is an index into the trace. `values` are the wrong values that the step introduced, spelled as they were
+    first found.
     """
 
     step: int

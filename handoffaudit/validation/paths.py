@@ -1,4 +1,4 @@
-"""Places in a JSON document: dotted paths of people, the values that they select, and JSON Pointers for machines."""
+"""Places in a JSON document: dotted paths for people, the values that they select, and JSON Pointers for machines."""
 
 import re
 from collections.abc import Iterator

@@ -141,7 +141,7 @@ class _Object:
         self.flaws = flaws
         for key in plain:
             if key not in fields:
-                remedy, _ = unknown_field_hint(str(key), fields, plain, f"Remove it; there are {either(fields)}.")
+                remedy, _ = unknown_field_hint(str(key), fields, plain, f"Remove it; use only {either(fields)}.")
                 self.wrong(str(key), f"{show(key)} is not a known field.", remedy)
 
     def wrong(self, name: str, message: str, remedy: str) -> None:

@@ -166,9 +166,9 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 class Submission(msgspec.Struct, frozen=True):
     """One document with the exact bytes in which it arrived, and its envelope.
 
-    `tool_results` are the bytes of the field. The caller parses them, and knows from the grade of the sender whether
-    they are evidence. With `repair`, a rejected document is repaired. `issues` describe the invalid parts of the
-    envelope. If there are issues, `document` holds all bytes that were sent.
+    `tool_results` are the bytes of the field. The caller parses them; the sender's key decides whether they are
+    evidence (docs/tool-results.md). With `repair`, a rejected document is repaired. `issues` describe the invalid parts
+    of the envelope. If there are issues, `document` holds all bytes that were sent.
     """
 
     document: bytes

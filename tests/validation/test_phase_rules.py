@@ -52,7 +52,7 @@ def test_rules_and_results_are_read_as_they_were_written():
     [
         ({}, "This is an object, not a list of rules. Give a list."),
         ([1], "[0]: This is a number. Give an object."),
-        ([rule("a", extra=1)], '[0].rule_config.extra: "extra" is not a known field. Remove it; there are file_path.'),
+        ([rule("a", extra=1)], '[0].rule_config.extra: "extra" is not a known field. Remove it; use only file_path.'),
         ([rule("a") | {"rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a known field. Remove it: "rule_type" is'),
         ([{"rule_id": "a", "rule_typ": 1}], '[0].rule_typ: "rule_typ" is not a known field. Rename it to "rule_type".'),
         ([rule("a") | {"rule_type": "file_exist"}], '[0].rule_type: rule_type is "file_exist". Use file_exists.'),

@@ -23,12 +23,12 @@ _HELD = "handoffaudit"  # the key of a held handoff in the metadata of the answe
 
 
 class GatedExecutor(AgentExecutor):
-    """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the spelling of 1.x and 0.3.
+    """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the spelling of A2A 1.x and 0.3.
 
     `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held handoff is
     answered with `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId`, whatever its content, asks
     again: after an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request
-    first waits at most `timeout` seconds for the person. `policy="observe"` only sends.
+    first waits at most `timeout` seconds for the decision of a person. `policy="observe"` only sends.
 
     The source is the authenticated user, else `from` in the metadata of the message, else `source`.
     """

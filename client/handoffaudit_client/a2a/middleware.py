@@ -24,8 +24,8 @@ _LONGEST_BODY = 1024 * 1024
 class HandoffMiddleware:
     """Send each message to an agent as a handoff, and change neither requests nor answers.
 
-    JSON-RPC and REST are read, in the spelling of 1.x and 0.3, except bodies of more than 1 MiB. The source is the user
-    that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else
+    JSON-RPC and REST are read, in the spelling of A2A 1.x and 0.3, except bodies of more than 1 MiB. The source is the
+    user that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else
     `source`. A gate needs `GatedExecutor`, because only the agent's own tasks can be resumed.
     """
 

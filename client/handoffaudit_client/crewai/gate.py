@@ -27,7 +27,7 @@ _trace: ContextVar[str] = ContextVar("handoffaudit_crew_trace", default="")
 
 
 class HandoffGate:
-    """Send or gate the handoffs of all crews of the process, from its creation to `close()`.
+    """Send or gate the handoffs of all crews of the process, from the creation of the gate to `close()`.
 
     A blocked delegation does not happen: the LLM reads the reason as the answer of the tool. If the handoff is held,
     `policy="block"` waits at most `timeout` seconds for the decision of a person; the thread of the crew waits.

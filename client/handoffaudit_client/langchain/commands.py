@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-# The name that langgraph-swarm and langgraph-supervisor give their tools' metadata.
+# The key under which langgraph-swarm and langgraph-supervisor put the target into the metadata of their tools.
 DESTINATION = "__handoff_destination"
 
 

@@ -55,7 +55,7 @@ def read_turn(span_data: Any) -> Turn:
 
 
 def last_text(items: Any) -> str:
-    """Return the last text of a conversation that is not about handoffs; '' if there is none."""
+    """Return the last text in a conversation, except texts about handoffs; '' if there is none."""
     if isinstance(items, str):
         return items
     for item in reversed(_plain(items)):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The agents whose tools run around the current task, and the marks of their calls: whether an agent runs inside.
+# The agents whose tool calls enclose the current task, and a mark for each of these calls: whether an agent runs inside
+# the call.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
 # These exceptions are neither a result nor a failure of a tool.
@@ -35,10 +36,10 @@ class HandoffCapability(AbstractCapability[Any]):
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types; their
-    `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message history and
-    `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server counts, and
-    without a decision the run ends in the same way again. `policy="observe"` only sends.
+    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types. The
+    `metadata` of the requests has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message
+    history and `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server
+    counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose tools have led here. The
     reason is `reason` or `handoff_reason` among the arguments, else the parameter. The result of a tool inside which an

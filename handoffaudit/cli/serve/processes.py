@@ -302,7 +302,7 @@ def run_setup(answer: Connection, parent: int) -> None:
         from django.conf import settings
         from django.db import connections
 
-        # A child of multiprocessing ends without closing them, and SQLite would leave its log behind.
+        # A child of multiprocessing ends without closing its connections, and SQLite would leave its log behind.
         if settings.configured:
             connections.close_all()
     answer.send(prepared)

@@ -160,7 +160,7 @@ def _tell(prepared: Prepared) -> None:
 
 
 def fill_samples() -> None:
-    """Load the sample's handoff files and logs, which `up --sample` does after its handoffs."""
+    """Load the handoff files and logs of the sample; `up --sample` imports the handoffs of the sample before."""
     start_with_database()
     from handoffaudit.accounts import tenants
     from handoffaudit.diagnostics import sample_tenants

@@ -39,7 +39,7 @@ class AlertText:
     of_model: bool = False
 
 
-# The pages with a button that acknowledges an alert. The person returns to the page with the pressed button.
+# The pages with a button that acknowledges an alert. The person returns to the page on which they pressed the button.
 PAGES = ("overview", "model_health", "alerts")
 
 
@@ -66,7 +66,7 @@ def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
 @require_role(Role.REVIEWER)
 @require_POST
 def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> HttpResponse:
-    """Acknowledge the alert and redirect to the page with the pressed button."""
+    """Acknowledge the alert and redirect to the page on which the person pressed the button."""
     try:
         alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
     except Refused as refused:

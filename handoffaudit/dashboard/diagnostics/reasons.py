@@ -66,7 +66,7 @@ REASON_TEXTS = {
         "The log line gives reason=text_fallback_fail: neither the file nor the text block of the response could be "
         "used, so the phase failed.",
         "Have the agent write its handoff file, and end its response with the text block. Send reports instead of "
-        "lines to learn what each of them lacks.",
+        "lines to learn what is wrong with the file and with the text block.",
     ),
     OTHER: ReasonText(
         "No reason given",

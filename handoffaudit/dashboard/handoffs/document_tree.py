@@ -46,8 +46,9 @@ class Node:
 
     `text` is a value that is neither an object nor a list, without its last `cut` characters. `size` is the
     number of entries, or of characters. `position` replaces the label in a list. `is_wanted` is true for the
-    place that the address asks for. `issues` holds the findings at this place that the list of findings shows, and
-    `found_unmarked` counts those on its other pages. `found_below` counts all findings below this place.
+    place that the address asks for. `issues` holds the findings at this place that are on the shown page of the list of
+    findings, and `found_unmarked` counts the other findings at this place. `found_below` counts all findings below this
+    place.
     """
 
     label: str

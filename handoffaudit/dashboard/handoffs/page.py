@@ -83,12 +83,12 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _form(asked: QueryDict, known: stats.KnownValues, filters: Filters | None = None) -> forms.Form:
-    """Return the form of the filters; `known` are the values that it suggests."""
+    """Return the form of the filters, which suggests the values `known`."""
     return Filters.form(asked, filters, type=known.types, source=known.sources, target=known.targets, code=known.codes)
 
 
 def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveFilter]:
-    """Yield the active filters, a rule code by its title and a finding group by its name."""
+    """Yield the active filters; show a rule code by its title, and a finding group by its name."""
     for chip in filters.active():
         match chip.name:
             case "code":

@@ -64,7 +64,7 @@ def parse_body(body: HandoffBody, of: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources that claims may cite, in any format; `searched` names those sources and the fields of the context."""
+    """The sources that the claims of a handoff may cite; `searched` names them and the fields of the context."""
 
     evidence: Sequence[Any] = ()
     searched: Sequence[str] = ()
@@ -170,8 +170,8 @@ _LONGEST_POSITION = 9
 class ShownDocument:
     """The document that the page shows.
 
-    `value` is None if the document cannot be read. `is_lifted` is true if the page shows the document
-    that was converted from the one that arrived, and that was judged in its place.
+    `value` is None if the document cannot be read. `is_lifted` is true if the page shows the converted document,
+    which was judged in place of the document that arrived.
     """
 
     value: Any
@@ -365,13 +365,13 @@ def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpR
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
 
 
-# The reader sees this many differences; the API has no more than `diff.MOST_CHANGES`.
+# The page shows at most this many differences; the API returns at most `diff.MOST_CHANGES`.
 MOST_DIFFERENCES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A handoff beside another one, mostly an accepted one: the differences from `passed` to `shown`."""
+    """The handoff `shown` compared with `passed`, which is usually accepted; `result` has the differences."""
 
     passed: Handoff
     shown: Handoff

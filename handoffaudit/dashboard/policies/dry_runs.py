@@ -70,8 +70,9 @@ class Flip:
 class ChangedHandoff:
     """A handoff whose verdict changes.
 
-    `codes` holds the first rule codes that decide, each with its severity in this verdict (empty: the rule
-    code's own severity). `deciding` is the number of all deciding rule codes.
+    `codes` holds the first rule codes that decide the verdict `after` or, if `after` is accepted, the verdict `before`.
+    Each code has its severity in that verdict (empty: the default severity of the code). `deciding` is the number of
+    all deciding rule codes.
     """
 
     pk: str

@@ -185,7 +185,7 @@ R = TypeVar("R")
 
 MOST_DIGITS = 9
 
-# The limit is above what may be saved, so a long text is refused and not cut, but it still bounds the page.
+# The limit is above what may be saved, so a text that is too long is refused, not cut. The limit also bounds the page.
 LONGEST_KEPT = 4 * MOST_BYTES
 
 LONGEST_LINE = 10_000

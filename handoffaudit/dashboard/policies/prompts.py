@@ -249,7 +249,7 @@ def _usd(text: str) -> float:
         amount = float(text)
     except ValueError:
         return -1.0
-    # No cost exceeds an infinite amount, or compares with one that is not a number.
+    # No cost is higher than infinity or NaN, so either of them would confirm every cost.
     return amount if isfinite(amount) else -1.0
 
 

@@ -48,9 +48,9 @@ MOST_VERSIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An entry of a list: a rule code, a sender or a type, its number of handoffs, and the address of their list.
+    """An entry of a list: the `name` of a rule code, sender or type, and the number of its handoffs.
 
-    `address` is empty if no list shows exactly these handoffs.
+    `address` is the address of a list of exactly these handoffs; empty if no list shows them.
     """
 
     name: str
@@ -265,7 +265,7 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         messages.error(request, f"Not switched: {invalid.errors[0]}")
         return _page(request, strictness.current(who.tenant), None, HTTPStatus.CONFLICT)
     except Stale as stale:
-        # The page asks again, based on the current table and with the numbers of that row.
+        # The page asks for confirmation again, with the current table and the current numbers of the row.
         messages.error(request, f"Not switched: {conflict_message(stale.current)}")
         switch.base_version = stale.current.version
         return _page(request, stale.current, None, HTTPStatus.CONFLICT, switch=switch)

@@ -39,7 +39,7 @@ RESULT = "dashboard/review/result.html"
 
 MOST_SELECTED = bulk.MOST_PER_REQUEST
 
-# The form between two chunks carries the reasons. Further reasons are counted together, as `OTHER_REASONS`.
+# The form between two chunks carries at most this many reasons of refusals. Other refusals count as `OTHER_REASONS`.
 MOST_REASONS = 20
 
 OTHER_REASONS = "Refused for other reasons."
@@ -136,7 +136,7 @@ def several(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.REVIEWER)
 @require_POST
 def several_of_traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the forecast for the handoffs of the selected traces that wait for a person, and ask for confirmation."""
+    """Show the forecast for those handoffs of the selected traces that wait for a person; ask for confirmation."""
     try:
         rows = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE)).rows
     except FilterError as bad:

@@ -141,9 +141,9 @@ def last_event(handoff: Handoff) -> Event | None:
 
 
 def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
-    """Describe the last change, and return False if this person cannot undo it.
+    """Return a description of the last change, and False if this person cannot undo the change.
 
-    The caller checks who made a decision.
+    For a decision, return True without a check: the caller checks who decided.
     """
     if handoff.state in DECIDED:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason

@@ -121,7 +121,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The effect of saving terms."""
+    """The effect that the entered days would have if they were saved."""
 
     days: int | None
     by_type: bool

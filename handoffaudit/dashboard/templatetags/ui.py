@@ -99,7 +99,7 @@ def gravity(value: str) -> tuple[int, bool]:
 
 @register.filter
 def code_title(value: str) -> str:
-    """Return the title of a rule code; for a family with the member: `Breaks a business rule: total`."""
+    """Return the title of a rule code; for a code of a family, with its last part: `Breaks a business rule: total`."""
     if value in CATALOGUE:
         return CATALOGUE[value].title
     title, made_for = entry_of(value).title, value.rpartition(".")[2]

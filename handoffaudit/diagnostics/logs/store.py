@@ -287,7 +287,7 @@ class LogWriter:
         index.count(tail.tenant_id, health, lines)
 
 
-# At most this many of the newest imports are read. If more imports end between two calls, the number is too small.
+# `count_new` reads at most this many of the newest imports. If more imports have ended, its result is too small.
 MOST_NEW_IMPORTS = 20
 
 MOST_NEW_BLOCKS = 20
@@ -306,7 +306,7 @@ def list_imports(
 
 
 def _is_after(order: Order, cursor: str) -> Q:
-    """Return the condition for imports after a cursor: an id, then the value in any other column of the order."""
+    """Return the condition for imports after a cursor: an id or, in an order by another column, an id and a value."""
     column, side = order.columns[0].removeprefix("-"), "lt" if order.is_descending else "gt"
     pk, point, text = cursor.partition(".")
     # Without the second value, the text would be empty, and every import would come after the cursor.

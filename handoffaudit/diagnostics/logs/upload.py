@@ -182,7 +182,7 @@ def lease_part(token: uuid.UUID) -> LogPart | None:
 
 
 def count_unstored_bytes(imports: Iterable[LogImport]) -> dict[uuid.UUID, int]:
-    """Return the number of bytes that wait for a worker by import, without imports that have none."""
+    """Return for each of the imports how many of its bytes wait for a worker, without imports that have none."""
     waiting = LogPart.objects.filter(imported__in=list(imports), stored_at=None)
     return dict(waiting.values_list("imported").annotate(Sum("size")).order_by())
 

@@ -17,7 +17,7 @@ from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
 
 # A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
-# and with this many of the newest blocks from its place on.
+# and with this many of the newest blocks that begin at its line.
 _NEWEST_TAILS: Final = 8
 
 # The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source that span its first time, among
@@ -227,8 +227,8 @@ def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *
 def _find_copy(tenant_id: int, source: "QuerySet[LogBlock]", pieces: list[Piece]) -> tuple[int, int]:
     """Return how many of the first blocks are inside a known block, and the number of lines that the log has lost.
 
-    The log must have no other lines, or the lines up to the end of the known block. Two lines must have different
-    times, because a log may repeat any lines without a time, and several lines of one moment.
+    These blocks must be the whole log, or reach to the end of the known block. At least two of their lines must have
+    different times, because a log may repeat lines without a time, and lines of the same moment.
     """
     times = ((at, count) for count, piece in enumerate(pieces[:2], 1) for at in _read_times(piece.block.text))
     first, _ = next(times, (None, 0))
@@ -291,7 +291,7 @@ class _Tails:
         return max(fits, key=lambda row: row.size, default=None)
 
     def has_grown(self, block: Block, first_line: int) -> bool:
-        """Return whether a stored block from this line on begins with the last block of an older or incomplete copy."""
+        """Return whether a stored block at this line begins with `block`, the end of an older or incomplete copy."""
         newest = self._source.filter(first_line=first_line).order_by("-id")[:_NEWEST_TAILS]
         texts = LogText.objects.filter(block__in=newest).values_list("packed", flat=True)
         return any(zlib.decompress(packed).startswith(block.text) for packed in texts)

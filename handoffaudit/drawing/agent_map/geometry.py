@@ -317,7 +317,7 @@ class Ways:
         return choose_sides(self._layout.places[edge[0]].layer, self._layout.places[edge[1]].layer)
 
     def _across(self, end_of: tuple[Edge, bool]) -> tuple[float, str]:
-        """Return the sort key of a line's end: the position of the other end, across the direction of the work."""
+        """Return the sort key of a line's end: the position where the line goes next, across the work's direction."""
         edge, leaving = end_of
         lanes: Sequence[Place] = self._layout.passes.get(edge, ())
         name = edge[1] if leaving else edge[0]

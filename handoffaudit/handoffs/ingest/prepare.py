@@ -254,7 +254,7 @@ def refuse_agent(agents: AgentLimit, agent: str, what: str) -> Receipt:
 
 WRONG_RESULTS: Final = "The tool results can't be read"
 
-# The bytes of the tool results in one batch, because masking them takes longer than storing handoffs.
+# The tool results of a batch have at most this many bytes, because masking them takes longer than storing handoffs.
 MOST_RESULT_BYTES: Final = 2 * 1024 * 1024
 
 NO_ROOM: Final = Receipt(

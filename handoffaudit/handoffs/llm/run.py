@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, judge, lineage, repairs, tool_results
-from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.filters import first_id_at, is_in_states
 from handoffaudit.handoffs.leases import WorkerLock
 from handoffaudit.handoffs.llm import client, jobs, limits
 from handoffaudit.handoffs.llm.jobs import Job
@@ -91,7 +91,9 @@ def _list_oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
 def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
     """Return the unverified handoffs to recheck: accepted, held or approved in the last `MODEL_CATCH_UP_HOURS`."""
     oldest = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS)
-    return Handoff.objects.filter(tenant=tenant_id, unverified=True, state__in=_STANDING, id__gte=first_id_at(oldest))
+    return Handoff.objects.filter(
+        is_in_states(_STANDING), tenant=tenant_id, unverified=True, id__gte=first_id_at(oldest)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,6 @@
 from django.db import migrations, models
 
-
-class AddIndexConcurrently(migrations.AddIndex):
-    """Add an index while other processes write. An index that an interruption left incomplete is made anew."""
-
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        is_postgresql = schema_editor.connection.vendor == "postgresql"
-        schema_editor.execute(f'DROP INDEX {"CONCURRENTLY " if is_postgresql else ""}IF EXISTS "{self.index.name}"')
-        if is_postgresql:
-            model = to_state.apps.get_model(app_label, self.model_name)
-            schema_editor.add_index(model, self.index, concurrently=True)
-        else:
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
+from handoffaudit.handoffs.migrations._concurrent_index import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

@@ -1,6 +1,7 @@
 """Counts of handoffs by state, per hour and per day.
 
-The hour and the day are those of `Handoff.at`: of the receipt or, for a handoff that was sent late, of its own time.
+The hour and the day are those of `Handoff.at`: the time of receipt or, for a handoff that was sent late, the time that
+its sender named.
 """
 
 from django.db import models

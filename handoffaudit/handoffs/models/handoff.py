@@ -158,6 +158,12 @@ class Handoff(Leased):
             ),
             # These partial indexes find rare conditions without a scan. They have few rows, and ingest adds none.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
+            # The newest overdue handoffs, and on SQLite the number of overdue handoffs.
+            models.Index(
+                fields=["tenant", "state", "id", "review_due_at"],
+                condition=models.Q(state="held"),
+                name="handoff_held",
+            ),
             models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
             models.Index(fields=["tenant", "id"], condition=models.Q(warnings=True), name="handoff_warned"),
             models.Index(fields=["tenant", "id"], condition=models.Q(parked=True), name="handoff_parked"),
@@ -347,7 +353,7 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # The indexes cover only the events of decided handoffs, which are few, so that ingest and judging add none.
+            # The indexes cover only the events of decided handoffs, which are few. Ingest and judging add no entries.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),

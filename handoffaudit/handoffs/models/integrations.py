@@ -199,8 +199,8 @@ class ToolResult(models.Model):
 
     `at` is the time of the result, never later than its arrival. `sender` is the name of the key that sent it.
     `content` is JSON. `evidence` is `content` without the values of the call's own arguments, or empty if both are the
-    same. `values` is a JSON list of the values after the cut. `sha256` is the hash of the whole result. `size` counts
-    the stored bytes and an allowance for the row.
+    same. `values` is a JSON list of the values in the part that was cut off. `sha256` is the hash of the whole result.
+    `size` counts the stored bytes and an allowance for the row.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -249,10 +249,10 @@ class LateResults(Leased):
 class TelemetryTrace(Leased):
     """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in them.
 
-    `trace_id` is the id of the protocol. `conversation` joins the trace with other traces. `since` is the time of the
-    newest export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused` has the
-    span, source and target of each handoff that was refused, so that the next look leaves the handoff out. The lease
-    can be taken from `claim_expires_at` on, which is when the trace is due next.
+    `trace_id` is the trace id of OpenTelemetry. `conversation` joins the trace with other traces. `since` is the time
+    of the newest export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused`
+    has the span, source and target of each handoff that was refused, so that the next look leaves the handoff out. The
+    lease can be taken from `claim_expires_at` on, which is when the trace is due next.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

@@ -269,8 +269,8 @@ class CommentPage:
 def add_comment(*, tenant: Tenant, reference: str, text: str, actor: Actor) -> Comment:
     """Add a comment to a handoff. The same comment within a minute is stored once.
 
-    A comment does not change the version of the handoff, so it never refuses a decision that somebody is making. Raise
-    `Handoff.DoesNotExist` or a `ReviewError`.
+    A comment does not change the version of the handoff, so no decision that somebody is making is refused because of
+    it. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     text = _check_comment(text)
     with transaction.atomic():
@@ -292,7 +292,7 @@ def add_comment(*, tenant: Tenant, reference: str, text: str, actor: Actor) -> C
 
 
 def edit_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, text: str, actor: Actor) -> Comment:
-    """Replace the text of a comment by its author. Raise `Handoff.DoesNotExist` or a `ReviewError`."""
+    """Replace the text of a comment that the actor wrote. Raise `Handoff.DoesNotExist` or a `ReviewError`."""
     text = _check_comment(text)
     with transaction.atomic():
         legal_holds.share(tenant)
@@ -304,7 +304,10 @@ def edit_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, text: st
 
 
 def remove_comment(*, tenant: Tenant, reference: str, comment: uuid.UUID, actor: Actor) -> Comment:
-    """Remove the text of a comment by its author; the row stays. Raise `Handoff.DoesNotExist` or a `ReviewError`."""
+    """Remove the text of a comment that the actor wrote; the row stays.
+
+    Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    """
     with transaction.atomic():
         legal_holds.share(tenant)
         found = _get_own_comment(_lock_handoff(tenant, reference), comment, actor)

@@ -231,6 +231,6 @@ def last_event(handoff: Handoff) -> Event | None:
 
 
 def last_change(handoff: Handoff) -> Event | None:
-    """Return the last event that is not a remark of a person or a key, such as an assignment."""
+    """Return the last event, leaving out remarks of people and keys, such as assignments."""
     rows = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")
     return rows.exclude(from_state=F("to_state"), actor_kind__in=(ActorKind.PERSON, ActorKind.KEY)).first()

@@ -86,7 +86,7 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
         subject = f"Assigned to {to}: {handoff['handoff_type']}, {pair}"
         why = [f"Note: {_printable(assignment['note'])}"] if assignment["note"] else []
         return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
-    # A decision after which the handoff waits again is a reopening, and no verdict of that person.
+    # A decision event after which the handoff waits again is a reopening: the person neither held nor rejected it.
     again = " again" if payload.get("event") == EventType.DECISION and handoff["state"] in REVIEWABLE else ""
     subject = f"{handoff['state'].capitalize()}{again}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
@@ -240,7 +240,7 @@ def _slack(message: Message) -> dict[str, Any]:
     if message.link:
         link = f"<{quote(message.link, safe=':/?&=%#~')}|{_LINK_TITLE}>".replace("&", "&amp;")
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": link}})
-    # Slack shows `text` in notifications, has it read aloud, and interprets mentions in it.
+    # Slack shows `text` in notifications, gives it to screen readers, and interprets mentions in it.
     return {"text": _escape(message.title), "blocks": blocks}
 
 

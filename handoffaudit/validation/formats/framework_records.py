@@ -196,8 +196,8 @@ GOOGLE_ADK: Final = Framework(
 )
 
 
-# Records of LangGraph are callback events. Starts of transfer tools, and nodes that return a `Command` with `goto`, are
-# handoffs.
+# Records of LangGraph are callback events. The start of a transfer tool is a handoff, and so is the end of a node that
+# returns a `Command` with `goto`.
 _LANGGRAPH_DESTINATION: Final = "__handoff_destination"
 _LANGGRAPH_END: Final = "__end__"
 

@@ -93,7 +93,7 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _target(content: Mapping[str, Any]) -> str:
-    """Return the target as a name. `next` is a string in most files, an object in some files, and null at the end."""
+    """Return the target as a name. `next` is a string in most files, an object in some files, null if the work ends."""
     following = content.get("next")
     if following is None:
         return END

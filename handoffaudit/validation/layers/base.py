@@ -109,9 +109,9 @@ class Subject(msgspec.Struct):
     the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
     later run. `sent` is the document as it arrived, None for a document that never arrived, such as a repair candidate.
     `trace_evidence` holds the results of tools that the host captured in the trace before the handoff, and the data
-    from declared observers and people. `reported` holds the keys (`grounding.reported`) of the values that only agents
-    with the guessed, undeclared role observer or person brought. `source_role` is None if the role must be guessed from
-    this handoff alone.
+    from declared observers and people. `reported` holds the keys (`grounding.reported`) of the reported values: only
+    agents that were guessed to be observers or persons brought them. `source_role` is None if the role must be guessed
+    from this handoff alone.
     """
 
     record: Record

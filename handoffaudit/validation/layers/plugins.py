@@ -169,7 +169,7 @@ def _json(value: Any) -> Any:
 
 
 def _location(path: str, subject: Subject) -> Location:
-    """Return the location in the document of a path into the data; keep a text that is not a path unchanged."""
+    """Convert a path into the data to a location in the document; keep a text that is not a path as one part."""
     if not path:
         return ()
     try:

@@ -9,8 +9,8 @@ from typing import Any, Final
 # Current LLMs think before they answer, and the service bills the tokens of their thoughts as answer tokens.
 ROOM_FOR_THINKING: Final = 4096
 
-# The densest prose has about 2.5 characters per token with current LLMs. Other scripts have fewer characters per token,
-# and more bytes per character.
+# The densest prose has about 2.5 characters per token with current LLMs. Scripts other than Latin have fewer characters
+# per token, and more bytes per character.
 _BYTES_PER_TOKEN = 2
 
 # The service adds these tokens to a prompt so that the answer follows its schema.
@@ -18,7 +18,8 @@ _ADDED_TOKENS = 500
 
 _MILLION = 1_000_000
 
-# A number above every price; `1e999` in JSON is infinite, and a larger whole number has no float.
+# A number above every price. This limit also excludes `1e999`, which JSON reads as infinite, and whole numbers that are
+# too large for a float.
 _DEAREST = 1e9
 
 

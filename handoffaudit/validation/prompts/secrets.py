@@ -130,7 +130,7 @@ def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
     Each level of quoting doubles the backslashes and adds one before a quote. A quote closes the value if it has as
-    many backslashes as the opening quote, apart from complete escaped backslashes.
+    many backslashes before it as the opening quote. Escaped backslashes before these are not counted.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)

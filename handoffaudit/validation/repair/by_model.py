@@ -296,8 +296,7 @@ def _read(answer: Answer, before: Document, form: str) -> Document | None:
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None
-    # A document whose format only the submission names is not recognised before the repair. Accept such a document
-    # without a comparison.
+    # If the original does not show its format, because only the submission names it, the formats cannot be compared.
     if _format(before) == form != _format(document):
         return None
     found: Document = restore_secrets(document, mask_secrets(before), before)

@@ -107,7 +107,10 @@ def _target_of_transfer(tree: Tree, span: Span, written: str) -> str:
 
 
 def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
-    """Return the agent that gets a task. Other tools have such names, too, so the trace must name the agent."""
+    """Return the agent that the tool gives a task, or an empty text.
+
+    Tools for other purposes have similar names, so the trace must name the agent.
+    """
     given = _HANDING_OUT.search(tool)
     if given and given[1] not in _GENERIC:
         return tree.names.get(given[1], "")
@@ -115,7 +118,7 @@ def _target_of_task(tree: Tree, span: Span, tool: str) -> str:
 
 
 def _named_target(tree: Tree, span: Span) -> str:
-    """Return the agent that the arguments or an attribute of a generic tool name."""
+    """Return the agent that a generic tool names in its arguments or in an attribute."""
     return tree.name_of(trees.target_in(span.facts.arguments) or span.facts.named)
 
 
@@ -270,8 +273,8 @@ class _Known:
         # `_at` holds pairs of target and span. `_numbers` holds the sorted numbers of these spans by target and limit.
         self._at: set[tuple[str, str, str]] = set()
         self._numbers: dict[tuple[str, str, str], list[int]] = {}
-        # `_below` holds the numbers by ends, limit, rule and round of the target; `_beside`, the rules and rounds by
-        # ends and parent.
+        # `_below` holds the same numbers by source, target, limit, rule and round of the target. `_beside` holds the
+        # rules and rounds by source, target and parent span.
         self._below: dict[tuple[str | int, ...], list[int]] = {}
         self._beside: dict[tuple[str, ...], set[tuple[str, int]]] = {}
 

@@ -198,8 +198,8 @@ def _wrong(text: str, one: Calculation) -> Mark:
 def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
     """Return the marks of a text that is JSON. If most values are in no source, change ungrounded marks to reported.
 
-    Marks of fewer than three values do not change. Such a text is the result of a tool or a separate record. The text
-    does not restate the sources, so its values are not wrong: only their origin is unknown.
+    A text with most values in no source is the result of a tool or a separate record. Such a text does not restate the
+    sources, so its values are not wrong: only their origin is unknown. Marks of fewer than three values do not change.
     """
     missing = sum(mark.status == "ungrounded" for mark in marks)
     if 2 * missing <= len(marks) or len(marks) < _FEWEST_VALUES:

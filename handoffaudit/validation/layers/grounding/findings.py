@@ -98,8 +98,8 @@ def findings_of(
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
-    Findings about values that count have the given severity; about wording, they are warnings. All other findings have
-    the severity `info`.
+    Findings about marks that count (`Mark.counts`) have the given severity; findings about wording are warnings. All
+    other findings have the severity `info`.
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.
@@ -151,7 +151,7 @@ def _value(mark: Mark) -> dict[str, str | int]:
 
 
 def _state(claim: Claim, same: list[Mark], texts: Sequence[str]) -> str:
-    """Return a description of the values of the claim: `data.text gives 18 numbers ("2000", "35 %", …)`."""
+    """Return a description of the values of the claim: `data.text gives 18 numbers: "2000", "35 %", …`."""
     claimed, kind = clean(claim.path), same[0].kind
     if kind == "calculation":
         stated = [f"{show(one.where[0])} = {clean(one.text)}" for one in same[:_SHOWN_TEXTS]]
@@ -174,7 +174,8 @@ def _reason(same: list[Mark], texts: Sequence[str], looked_in: str) -> str:
 def _hint(same: list[Mark]) -> str | None:
     """Return a hint that names the nearest texts of the sources, or None if there are none.
 
-    The hint is a question, because only the sender knows whether the near value was meant.
+    Except for calculations and wording, the hint is a question, because only the sender knows whether the near value
+    was meant.
     """
     kind = same[0].kind
     near = {one.text: one.closest for one in same if one.closest}

@@ -45,7 +45,7 @@ _EPOCHS = (5e8, 2.2e9)
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One of two parties. `role` is the word that its groups share (`home` for `homeTeam` and `homeScore`)."""
+    """One of two parties. `role` is the first word of its keys (`home` for `homeTeam` and `homeScore`)."""
 
     role: str
     names: frozenset[str]
@@ -60,7 +60,8 @@ class Party:
 def parties_of(records: Records) -> tuple[Party, Party] | None:
     """Return the two parties of a record, or None if there are not exactly two.
 
-    A party consists of the groups that share a first word and hold names and numbers.
+    The facts of a party are below keys of two words that share the first word, such as `homeTeam` and `homeScore`. A
+    party has at least one name and one number.
     """
     names: dict[str, list[str]] = {}
     numbers: dict[str, dict[tuple[str, ...], float]] = {}

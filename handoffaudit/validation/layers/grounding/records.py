@@ -73,7 +73,7 @@ def records_of(text: str) -> Records | None:
     if is_literal(text):
         value = _parse_literal(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
-    # A text with longer lines on average is prose.
+    # A text whose lines are longer than this limit on average is prose.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
         return None
     lines = [line for line in text.splitlines() if line.strip()]
@@ -180,7 +180,10 @@ def _table(lines: list[str]) -> Records | None:
 
 
 def _keyed_lines(lines: list[str]) -> Records | None:
-    """Return the facts of `key: value` lines below at most two other lines, such as a title; else None."""
+    """Return the facts of `key: value` lines, or None if the text has too few of these lines.
+
+    Apart from two lines, such as a title, at least two thirds of the lines must have this form.
+    """
     lines = lines[:MAX_FACTS]
     if sum(": " in line for line in lines) * 3 < (len(lines) - 2) * 2:
         return None

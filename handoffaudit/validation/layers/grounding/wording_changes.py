@@ -115,7 +115,8 @@ _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non", "anti", "de")
 
 _PREFIXED = 5
 
-# The number of words on each side that show the subject of a word, and the least number of content words among these.
+# The number of words on each side of a word that show what the sentence is about, and the least number of content
+# words among these.
 _AROUND = 6
 
 _FEWEST_AROUND = 3

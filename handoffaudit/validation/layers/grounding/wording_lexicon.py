@@ -372,7 +372,7 @@ _UNITS = _entries(
     """
 )
 _TENS = _entries("thirty; forty; fifty; sixty; seventy; eighty; ninety; hundred;")
-# Numbers in figures by number word. `one` and `first` are left out because they often mean something else.
+# Maps each number word to its figures. `one` and `first` are left out because they often mean something else.
 NUMBER_WORDS = {word: str(number) for number, words in enumerate(_UNITS, start=2) for word in words.split()} | {
     word: str(10 * tens) for tens, word in enumerate(_TENS, start=3)
 }

@@ -44,7 +44,7 @@ _MOST_PLACES = 500
 _SHORTEST_ABBREVIATION = 3
 _LONGEST_ABBREVIATION = 6
 
-# Endings of words and their replacements. Longer endings come before their own endings.
+# Endings of words and their replacements. A longer ending comes before the shorter endings that it ends with.
 _ENDINGS = (
     ("isation", "iz"), ("ization", "iz"), ("ational", "at"), ("iveness", "iv"), ("fulness", "ful"), ("ousness", "ous"),
     ("ability", "abl"), ("ingly", ""), ("edly", ""), ("ments", ""), ("ment", ""), ("ness", ""), ("ations", "at"),

@@ -191,7 +191,7 @@ class FakeServer:
             if found is None:
                 raise _Stop(404, "Not found")
             ended = found.get("approval")
-            if found["state"] != "approved" or (ended and (ended != "used" or found.get("use_key") != key)):
+            if found["state"] != "approved" or (ended and (ended != "used" or not key or found.get("use_key") != key)):
                 detail = f"The approval can't be used: it is {ended or 'missing'}."
                 problem = {"title": "The approval can't be used", "detail": detail, "approval": ended}
                 return 409, {**problem, "state": found["state"]}

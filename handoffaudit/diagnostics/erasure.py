@@ -280,20 +280,20 @@ def pattern_of(value: str) -> re.Pattern[str]:
     may be a word of the product. Other values ignore case.
     """
     forms = dict.fromkeys(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
-    body = "|".join("".join(map(_char_pattern, form)) for form in forms)
     flags = re.NOFLAG if value.isalpha() and value.isascii() else re.IGNORECASE
+    body = "|".join("".join(_char_pattern(char, flags) for char in form) for form in forms)
     return re.compile(f"{_BEFORE}(?:{body}){_AFTER}", flags)
 
 
-def _char_pattern(char: str) -> str:
+def _char_pattern(char: str, flags: re.RegexFlag) -> str:
     if char.isspace():
         return r"\s"
     units = char.encode("utf-16-be").hex()
     escaped = "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
     slashes = r"\\{0,8}" if char in _ESCAPED else ""
-    # In `\u` escapes, upper and lower case have different code units, and the pattern must match both.
+    # In `\u` escapes, upper and lower case have different code units.
     other = char.swapcase()
-    if len(other) == 1 and other != char:
+    if flags & re.IGNORECASE and len(other) == 1 and other != char:
         units = other.encode("utf-16-be").hex()
         escaped += "|" + "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
     return f"(?:{slashes}{re.escape(char)}|{escaped})"

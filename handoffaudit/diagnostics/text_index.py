@@ -239,7 +239,11 @@ def _prune(document: Any) -> Any:
 def _cut(text: str, length: int) -> str:
     """Return the beginning of a text. A secret that begins in it is masked, even if the end of the secret is cut."""
     length = max(length, 0)
-    return text if len(text) <= length else mask_text(text[: length + _MARGIN])[:-_MARGIN]
+    if len(text) <= length:
+        return text
+    masked = mask_text(text[: length + _MARGIN])
+    # A secret that is cut at the end is not masked.
+    return masked[:length] if len(text) <= length + _MARGIN else masked[:-_MARGIN]
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import httpx
 import pytest
 from handoffaudit_client import AsyncClient, Client, Verdict
 from handoffaudit_client.testing import FakeServer
@@ -75,6 +76,15 @@ def test_an_approval_is_used_once_by_the_handoff_that_has_it(client: Client, ser
     for _ in range(2):
         assert client.gate("writer", "editor", {"x": 1}, handoff_id="h-1")
     assert server.requests.count(("POST", "/api/v1/handoffs/h-1/use")) == 2
+
+
+def test_without_an_idempotency_key_an_approval_is_not_used_again(client: Client, server: FakeServer) -> None:
+    server.answer("held")
+    client.gate("writer", "editor", {}, handoff_id="h-1")
+    server.decide("h-1", "approved")
+    headers = {"Authorization": f"Bearer {server.key}"}
+    used = [httpx.post(f"{server.url}/api/v1/handoffs/h-1/use", headers=headers).status_code for _ in range(2)]
+    assert used == [200, 409]
 
 
 @pytest.mark.parametrize("status", ["used", "expired", "outdated"])

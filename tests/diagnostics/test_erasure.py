@@ -88,6 +88,7 @@ def finish() -> None:
         ('Ada "The" Lovelace', json.dumps('Ada "The" Lovelace')),
         ("Ada \U0001d4b3 Lovelace", json.dumps("Ada \U0001d4b3 Lovelace")),
         ("Lovelace", "by Lovelace"),
+        ("Lovelace", '"by \\u004covelace"'),
     ],
 )
 def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
@@ -100,7 +101,14 @@ def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(EMAIL, f"x{EMAIL}"), (EMAIL, f"{EMAIL}x"), ("Anna", "Annabel"), ("Lovelace", "lovelace"), ("Ada L", "Adams L")],
+    [
+        (EMAIL, f"x{EMAIL}"),
+        (EMAIL, f"{EMAIL}x"),
+        ("Anna", "Annabel"),
+        ("Lovelace", "lovelace"),
+        ("Lovelace", "\\u006covelace"),
+        ("Ada L", "Adams L"),
+    ],
 )
 def test_a_part_of_a_word_is_another_value(value: str, text: str) -> None:
     assert replace(text, pattern_of(value), value.casefold()) is text

@@ -120,6 +120,13 @@ def test_secrets_are_not_indexed(tenant: Tenant) -> None:
         assert "masked" not in row.words.split()
 
 
+@pytest.mark.parametrize("more", [1, 20, 5_000])
+def test_a_text_above_the_limit_is_indexed_up_to_the_limit(tenant: Tenant, more: int) -> None:
+    handoff = submit(tenant, "word " * (text_index.MOST_TEXT // 5 - 40) + "heron " + "tail " * (40 + more))
+    text_index.run()
+    assert text_index.search(tenant, "heron") == [handoff.pk]
+
+
 def test_a_document_is_indexed_to_its_limit(tenant: Tenant) -> None:
     submit(tenant, "early " + "word " * 20_000 + "late")
     text_index.run()

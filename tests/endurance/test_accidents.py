@@ -89,11 +89,11 @@ def test_the_clock_steps(installation: Installation, tmp_path: Path) -> None:
 
 
 def memory_of(process: subprocess.Popen[bytes]) -> int:
-    """Return the resident memory of a process and its children, in MiB. Each test process leads its own session."""
-    kibibytes = subprocess.run(
-        ["ps", "-o", "rss=", "--sid", str(process.pid)], capture_output=True, text=True, check=True, timeout=10
-    ).stdout.split()
-    return sum(map(int, kibibytes)) // 1024
+    """Return the resident memory of a process and its children, in MiB. Each test process leads its own group."""
+    listed = subprocess.run(["ps", "-A", "-o", "pgid=,rss="], capture_output=True, text=True, check=True, timeout=10)
+    sizes = [int(rss) for group, rss in map(str.split, listed.stdout.splitlines()) if int(group) == process.pid]
+    assert sizes
+    return sum(sizes) // 1024
 
 
 def test_memory_stays_flat_at_full_load(

@@ -215,7 +215,8 @@ class Trial:
     def hold_leases(self) -> None:
         """Have more handoffs wait than a worker judges in a moment, so that each worker holds leases."""
         self.senders.send_batch()
-        eventually(lambda: self.machines.count("SELECT count(*) FROM handoffs_handoff WHERE state = 'validating'") > 20)
+        leased = "SELECT coalesce(sum(cardinality(handoffs)), 0) FROM handoffs_judgelease WHERE expires_at > now()"
+        eventually(lambda: self.machines.count(leased) > 20)
 
     def kill(self, name: str) -> None:
         kill(self.machines.processes[name])

@@ -73,8 +73,8 @@ class ApiHandler(WSGIHandler):
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         """Answer a request.
 
-        Django's own method also sets the prefix and the table of addresses, which are always the same, looks for old
-        connections, which the end of the previous request has closed, and adds cookies.
+        Django's own method also sets the prefix and the table of addresses, which are always the same. It looks for old
+        connections, which the end of the previous request has closed, and it adds cookies.
         """
         request = self.request_class(environ)
         response: Any = self._middleware_chain(request)
@@ -168,7 +168,9 @@ def _watch(connection: Any, gen: Generator[Any, Any, Any]) -> Generator[Any, Any
 
 
 def make_watched_connection(*, to_primary: bool = True) -> type:
-    """Return the class of connections that cancel long statements and, to the primary, close if it stops answering.
+    """Return the class of connections that cancel long statements.
+
+    A connection to the primary also closes if the primary stops answering.
 
     A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
     network shows no error. The connection of a slow query stays open, because the server answers on another connection.

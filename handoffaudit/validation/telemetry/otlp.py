@@ -1,7 +1,7 @@
 """Exports in the OpenTelemetry protocol (OTLP/HTTP): the spans in protobuf or JSON, and the responses.
 
-Spans are decoded one by one. A whole decoded export of millions of empty messages would take a hundred times its own
-size.
+Spans are decoded one by one. If an export of millions of empty messages were decoded as a whole, it would take a
+hundred times its size in memory.
 """
 
 import re

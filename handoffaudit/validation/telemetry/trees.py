@@ -98,7 +98,8 @@ class Tree:
     def subtree_of(self, span: Span) -> tuple[int, int]:
         """Return the number of a span, and the highest number below the span.
 
-        Exactly the spans below have numbers that are greater than the first and at most the second number.
+        Another span is below `span` exactly if its own number is greater than the first returned number and at most the
+        second.
         """
         return self._subtrees[_key(span)]
 
@@ -218,7 +219,7 @@ class Tree:
     def last_output(self, span: Span, parent_id: str) -> Span | None:
         """Return the last LLM span below a parent that ended before the start of `span`.
 
-        If there is none, return the first to end of the LLM spans that began before the start of `span`.
+        If there is none, return, of the LLM spans that began before the start of `span`, the one that ended first.
         """
         some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
         at = bisect_right(ends, span.started)

@@ -358,7 +358,9 @@ def _checked_id(name: str, value: object) -> str:
         return ""
     if isinstance(value, str) and len(value) == 2 * size:
         try:
-            if any(bytes.fromhex(value)) and " " not in value:
+            found = bytes.fromhex(value)
+            # `fromhex` skips whitespace.
+            if len(found) == size and any(found):
                 return value.lower()
         except ValueError:
             pass

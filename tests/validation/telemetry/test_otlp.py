@@ -75,6 +75,8 @@ def test_a_span_with_a_wrong_field_is_rejected(fields: dict[str, Any], reason: s
         {"traceId": "zz" * 16},
         {"spanId": "é" * 16},
         {"spanId": " 1" * 8},
+        {"spanId": "11\t\n" * 4},
+        {"spanId": "1" * 15 + "\n"},
         {"parentSpanId": ["1"]},
         {"name": {"a": 1}},
         {"startTimeUnixNano": "yesterday"},

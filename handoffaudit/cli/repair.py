@@ -103,7 +103,7 @@ def command(
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """
     sent = _read_only_document(file)
-    # Only counts over the budget are shown, and the quick counter counts these exactly.
+    # A token count is shown only if it is over the budget, and the quick counter is exact over the budget.
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
     reading, verdict = judge.judge_given(given, sent)

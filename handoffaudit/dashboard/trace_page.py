@@ -241,7 +241,7 @@ def _drawings(
     handoffs = tuple(replace(one, calls=counts[one.number]) for one in shown.handoffs)
 
     def drawn(name: str, width: int) -> Drawing:
-        # A live answer has another address than the page in the panel, so the link names the whole address.
+        # A live answer can be shown in the panel beside a list, where a query alone would be relative to the list.
         href = f"{build_url(build_trace_url(slug, shown.trace_id), asked.query(lanes='full'))}#lanes"
         prefix, is_folded = f"lanes-{name}", not asked.is_full
         with_calls = replace(shown, handoffs=handoffs)
@@ -335,7 +335,7 @@ def _mark(versions: Mapping[UUID, int]) -> str:
 
 @live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
-    """Answer the drawings if a handoff in them changed, and how many handoffs of the trace arrived later."""
+    """Answer how many handoffs of the trace arrived later, with the drawings if a handoff in them changed."""
     number = queries.count_new(who.tenant, Filters(trace=trace_id), _after(request), MOST_NEW)
     counted = live.number(request, number, MOST_NEW, build_trace_url(who.tenant.slug, trace_id))
     return live.answer(request, who, [*counted, *_newer_drawings(request, who, trace_id)])

@@ -51,7 +51,7 @@ RULE_HELP = {
     "description": "for people; optional",
     "field": "a path into the data: layers.*.score, targets[0]",
     "rule_type": "an invariant always compares two fields",
-    "operator": "ignored if the type is required",
+    "operator": 'ignored if the type is "required"',
     "threshold": 'JSON or a plain text: 100, ["LONG", "SHORT"], [0, 1], LONG',
     "compare_field": "the path of another value to compare with, instead of a threshold",
     "when_match": "a rule without conditions always applies; a condition whose field is missing is not met",

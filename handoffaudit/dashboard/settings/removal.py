@@ -33,7 +33,7 @@ STATES: Final = {
     ErasureState.DONE: "Erased",
     ErasureState.CANCELLED: "Cancelled",
 }
-# An erasure of the same value may be unfinished already.
+# A request for a value with an unfinished erasure returns that erasure, which may have been counted or confirmed.
 REQUESTED: Final = {
     ErasureState.COUNTING: "A worker counts the rows with this value. Nothing is changed before you confirm.",
     ErasureState.COUNTED: "The rows with this value are counted already. Nothing is changed before you confirm.",

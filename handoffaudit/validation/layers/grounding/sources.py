@@ -95,7 +95,7 @@ class SourceIndex:
         self._found: dict[str, int] = {}
         # Whether the sources have a word of a name in some form. `Lookup` fills this cache.
         self.known_words: dict[str, bool] = {}
-        # The runs of digits without separators. The property `figures` sets this attribute on first use.
+        # The figures, split at their separators: `1,012` gives 1 and 012. The property `figures` fills this set.
         self._digits: frozenset[str] | None = None
 
     @classmethod
@@ -166,7 +166,7 @@ class SourceIndex:
 
     @cached_property
     def figures(self) -> dict[str, None]:
-        """Return the distinct runs of digits, in order of their first place."""
+        """Return the distinct figures, such as `12` and `1,012`, in order of their first place."""
         found = _figures(self.text)
         self._digits = frozenset(" ".join(found).replace(".", " ").replace(",", " ").split())
         return found

@@ -153,7 +153,7 @@ class LimitedConnection(sqlite3.Connection):
 def write_transaction(opened: sqlite3.Connection) -> Iterator[None]:
     """Write in one transaction on a connection that has none.
 
-    Django's own transaction would take as long as the writes.
+    With Django's `atomic`, beginning and ending the transaction would take as long as the writes themselves.
     """
     opened.execute("BEGIN IMMEDIATE")
     try:

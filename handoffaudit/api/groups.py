@@ -158,7 +158,7 @@ class GroupOut(Answer):
 
 
 class GroupsOut(Answer):
-    items: list[GroupOut] = Field(description="Returned groups first, then in the order of `sort`.")
+    items: list[GroupOut] = Field(description="Regressed groups first, then in the order of `sort`.")
     next: str | None = Field(description=NEXT)
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [EXAMPLE], "next": None}]})
@@ -193,7 +193,7 @@ class MuteIn(Schema):
     "/groups",
     auth=KeyWith(Scope.READ),
     operation_id="list_groups",
-    summary="List finding groups: returned groups first",
+    summary="List finding groups: regressed groups first",
     response={200: GroupsOut, 400: ProblemOut},
 )
 def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
 # The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. The agent host
-# limits the time for all events together. So if sending the earlier events takes longer than that, the excess shortens
-# the time limit of the current event. The current event still has `LEAST_SECONDS`, unless its own limit is shorter.
+# limits the time for all events together. So if sending the earlier events takes longer than `CATCH_UP_SECONDS`, the
+# excess shortens the time limit of the current event. The current event still has `LEAST_SECONDS`, unless its own limit
+# is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 

@@ -232,7 +232,7 @@ _EXCERPT = 180
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A search result: `kind` names its type, and `text` is searched together with the title and shown cut."""
+    """A search result. `kind` names its type. `text` is searched like the title, and its beginning is shown."""
 
     kind: str
     title: str

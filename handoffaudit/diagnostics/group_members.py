@@ -51,7 +51,7 @@ class GroupKey(NamedTuple):
 class GroupedFindings:
     """The findings of a handoff by group, with its time (`Handoff.at`) and its route (source and target).
 
-    `places` says for each group key whether the key is decisive.
+    `places` says for each group key whether the key is decisive (see `group_findings`).
     """
 
     at: datetime
@@ -95,8 +95,8 @@ def handoffs_of(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff, uuid
 def muted_handoffs(tenant: Tenant) -> "QuerySet[GroupedHandoff, uuid.UUID]":
     """Return the ids of the handoffs whose decisive findings are all muted, for `pk__in`.
 
-    The decisive findings are all errors or, without errors, all warnings. An id may appear several times. If no group
-    is muted, the function only reads one index.
+    If a handoff has errors, its errors are decisive; otherwise, its warnings are. An id may appear several times. If no
+    group is muted, the function only reads one index.
     """
     muted = FindingGroup.objects.filter(tenant=tenant, muted_at__gt=BEGINNING)
     decisive = GroupedHandoff.objects.filter(tenant=tenant, decisive=True)

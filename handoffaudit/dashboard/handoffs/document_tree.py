@@ -91,8 +91,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of writing a tree: `open` and `close` around the children of a node, `leaf`, `gap` or `missing`.
+    """One step of writing a tree.
 
+    The kinds `open` and `close` stand before and after the children of a node. A `leaf` is a node without children. The
+    kinds `gap` and `missing` stand for a `Gap` and a `Missing`.
     The steps are a flat sequence, because a document can nest deeper than templates can include themselves.
     """
 

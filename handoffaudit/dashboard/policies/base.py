@@ -352,7 +352,7 @@ def _list_current(tenant: Tenant) -> dict[str, int]:
 def _list_entries(
     who: TenantMembership, shown: Collection[tuple[str, int]], current: Mapping[str, int]
 ) -> Iterable[Entry]:
-    """Yield an entry for each of these versions, in their order. The versions of one kind must be consecutive."""
+    """Yield an entry for each of these versions, in their order. The version numbers of a kind must have no gaps."""
     numbers: dict[str, list[int]] = {}
     for kind, version in shown:
         numbers.setdefault(kind, []).append(version)

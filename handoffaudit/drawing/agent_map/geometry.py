@@ -317,7 +317,11 @@ class Ways:
         return choose_sides(self._layout.places[edge[0]].layer, self._layout.places[edge[1]].layer)
 
     def _across(self, end_of: tuple[Edge, bool]) -> tuple[float, str]:
-        """Return the sort key of a line's end: the position where the line goes next, across the work's direction."""
+        """Return the sort key of one end of a line.
+
+        The key is the centre of the lane or box that comes next on the line, seen from this end, and the agent at the
+        other end. The centre is measured across the direction of the work.
+        """
         edge, leaving = end_of
         lanes: Sequence[Place] = self._layout.passes.get(edge, ())
         name = edge[1] if leaving else edge[0]

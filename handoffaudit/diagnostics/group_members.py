@@ -239,10 +239,14 @@ def count_waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Wai
     """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
         return of_all or count_waiting(tenant)
-    handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
-    members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
+    members = _list_waiting(tenant).filter(group__in=[group.pk for group in groups])
     there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))
     return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
+
+
+def _list_waiting(tenant: Tenant) -> "QuerySet[GroupedHandoff]":
+    handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
+    return GroupedHandoff.objects.filter(Exists(handoffs), tenant=tenant)
 
 
 def count_waiting(tenant: Tenant) -> Waiting:
@@ -261,9 +265,7 @@ def count_waiting(tenant: Tenant) -> Waiting:
     with connection.cursor() as cursor:
         cursor.execute(sql, [tenant.pk] * 3)
         numbers = Counter(dict(cursor.fetchall()))
-    passed_on = GroupedHandoff.objects.filter(
-        tenant=tenant, handoff__in=reassignments_in_force(tenant).values("handoff")
-    )
+    passed_on = _list_waiting(tenant).filter(handoff__in=reassignments_in_force(tenant).values("handoff"))
     numbers.subtract(Counter(passed_on.values_list("group", flat=True)))
     return Waiting({group: number for group, number in numbers.items() if number > 0}, more=_is_more(tenant))
 

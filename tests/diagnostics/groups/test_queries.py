@@ -8,7 +8,7 @@ import orjson
 import pytest
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import group_members, group_queries
 from handoffaudit.diagnostics.group_members import Route, days_of, handoffs_of, is_growing, routes_of
 from handoffaudit.diagnostics.group_queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
@@ -233,6 +233,14 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
     Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
     monkeypatch.setattr(group_members, "MOST_WAITING", 10)
     assert waits() == (0, False)
+
+
+def test_an_assigned_handoff_that_does_not_wait_is_not_subtracted(tenant: Tenant, reviewer: Person) -> None:
+    first, *_ = found(tenant, 3)
+    Handoff.objects.filter(pk=first.pk).update(state="accepted")
+    activity.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=reviewer, seen_version=None)
+    for sort in ("newest", "waiting"):
+        assert [one.waiting for one in list_groups(tenant, GroupFilters(sort=sort)).items] == [2]
 
 
 def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait_besides(

@@ -183,7 +183,7 @@ def _remove_reports(due: DueRows) -> int:
 
 
 def _events(tenant: Tenant) -> "QuerySet[HookEvent]":
-    return HookEvent.objects.filter(tenant=tenant)
+    return HookEvent.objects.filter(db.is_of_tenant(tenant.pk))
 
 
 def _old_events(tenant: Tenant, terms: Terms) -> "QuerySet[HookEvent]":
@@ -215,7 +215,7 @@ def _remove_tasks(tenant: Tenant, terms: Terms, most: int) -> int:
 
 
 def _calls(tenant: Tenant) -> "QuerySet[ModelCall]":
-    return ModelCall.objects.filter(tenant=tenant)
+    return ModelCall.objects.filter(db.is_of_tenant(tenant.pk))
 
 
 def _old_calls(tenant: Tenant, terms: Terms) -> "QuerySet[ModelCall]":
@@ -227,7 +227,7 @@ def _remove_calls(due: DueRows) -> int:
 
 
 def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
-    return Delivery.objects.filter(tenant=tenant)
+    return Delivery.objects.filter(db.is_of_tenant(tenant.pk))
 
 
 def _old_deliveries(tenant: Tenant, terms: Terms) -> "QuerySet[Delivery]":
@@ -240,7 +240,7 @@ def _remove_deliveries(due: DueRows) -> int:
 
 
 def _tool_results(tenant: Tenant) -> "QuerySet[ToolResult]":
-    return ToolResult.objects.filter(tenant=tenant)
+    return ToolResult.objects.filter(db.is_of_tenant(tenant.pk))
 
 
 def _old_tool_results(tenant: Tenant, terms: Terms) -> "QuerySet[ToolResult]":
@@ -293,7 +293,8 @@ def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[HandoffBody]":
     of open tasks, and of unverified handoffs that are still rechecked. A recent decision can still be undone, so its
     document stays as well.
     """
-    return HandoffBody.objects.filter(pk__lt=first_id_at(terms.before), handoff__in=_list_settled(tenant, terms))
+    is_settled = Exists(_list_settled(tenant, terms).filter(pk=OuterRef("pk")))
+    return HandoffBody.objects.filter(is_settled, pk__lt=first_id_at(terms.before))
 
 
 def _remove_documents(due: DueRows) -> int:

@@ -6,14 +6,15 @@ and looks up which of them match. The cost depends on the number of steps, which
 
 import math
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from django import forms
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
+from django.db.models.lookups import In, LessThan
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -33,7 +34,7 @@ from handoffaudit.filter_fields import (
     TextFilter,
 )
 from handoffaudit.filter_set import FilterSet, declare
-from handoffaudit.handoffs import db
+from handoffaudit.handoffs.db import Unindexed
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.text import is_uuid
 
@@ -111,19 +112,16 @@ def spell_traces(traces: Iterable[str]) -> frozenset[str]:
 
 def is_overdue(now: Any) -> Q:
     """Return the condition for held handoffs whose limit is over; `now` is a time or an expression."""
-    if db.is_postgresql():
-        return Q(state=State.HELD, review_due_at__lt=now)
-    # With `<`, SQLite would read all overdue handoffs by the index `handoff_due`, and sort them.
-    return Q(state=State.HELD, review_due_at__isnull=False) & ~Q(review_due_at__gte=now)
+    # Otherwise, SQLite would read all overdue handoffs by the index `handoff_due`, and sort them.
+    return Q(LessThan(Unindexed(F("review_due_at")), now), state=State.HELD)
 
 
-def is_in_states(states: Collection[State]) -> Q:
+def is_in_states(states: Iterable[State]) -> "In[Any]":
     """Return the condition for handoffs in one of the states, for queries with a rarer condition beside it.
 
-    The condition names the other states. SQLite would use the index over all states for the states themselves, instead
-    of the small index of the rarer condition.
+    SQLite would find the handoffs by their states, and not by the small index of the rarer condition.
     """
-    return ~Q(state__in=[state for state in State if state not in states])
+    return In(Unindexed(F("state")), list(states))
 
 
 def _is_flagged(flag: str) -> Q:

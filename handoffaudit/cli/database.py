@@ -159,5 +159,9 @@ def create_tables() -> None:
     with connection.schema_editor() as editor:
         for model in models:
             editor.create_model(model)
+        # The editor would make the indexes at the end, after the statistics of the indexes.
+        for statement in editor.deferred_sql:
+            editor.execute(statement)
+        editor.deferred_sql.clear()
         recorder.Migration.objects.bulk_create(recorder.Migration(app=app, name=name) for app, name in sorted(applied))
         emit_post_migrate_signal(verbosity=0, interactive=False, db=connection.alias, apps=apps, plan=[])

@@ -10,6 +10,7 @@ class DiagnosticsConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(_create_text_index, sender=self)
+        post_migrate.connect(_store_statistics, sender=self)
 
 
 def _create_text_index(**_: Any) -> None:
@@ -17,3 +18,13 @@ def _create_text_index(**_: Any) -> None:
     from handoffaudit.diagnostics import text_index  # noqa: PLC0415
 
     text_index.create_index()
+
+
+def _store_statistics(**_: Any) -> None:
+    from django.db import connection  # noqa: PLC0415
+
+    from handoffaudit import sqlite_file  # noqa: PLC0415
+
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()
+        sqlite_file.store_statistics(connection.connection)

@@ -279,7 +279,7 @@ class ErasureTarget:
     after: After = _nothing
 
     def rows(self, tenant: Tenant) -> "QuerySet[Any]":
-        return self.model._default_manager.filter(db.is_of_tenant(tenant.pk, self.tenant))  # noqa: SLF001 -- Django's documented API
+        return self.model._default_manager.filter(**{self.tenant: tenant})  # noqa: SLF001 -- Django's documented API
 
     def save(self, tenant: Tenant, pk: Any, columns: Mapping[str, Any]) -> None:
         """Store the changed values of a row, each cut to the length of its column."""

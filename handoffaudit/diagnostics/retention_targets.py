@@ -183,7 +183,7 @@ def _remove_reports(due: DueRows) -> int:
 
 
 def _events(tenant: Tenant) -> "QuerySet[HookEvent]":
-    return HookEvent.objects.filter(db.is_of_tenant(tenant.pk))
+    return HookEvent.objects.filter(tenant=tenant)
 
 
 def _old_events(tenant: Tenant, terms: Terms) -> "QuerySet[HookEvent]":
@@ -215,7 +215,7 @@ def _remove_tasks(tenant: Tenant, terms: Terms, most: int) -> int:
 
 
 def _calls(tenant: Tenant) -> "QuerySet[ModelCall]":
-    return ModelCall.objects.filter(db.is_of_tenant(tenant.pk))
+    return ModelCall.objects.filter(tenant=tenant)
 
 
 def _old_calls(tenant: Tenant, terms: Terms) -> "QuerySet[ModelCall]":
@@ -227,7 +227,7 @@ def _remove_calls(due: DueRows) -> int:
 
 
 def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
-    return Delivery.objects.filter(db.is_of_tenant(tenant.pk))
+    return Delivery.objects.filter(tenant=tenant)
 
 
 def _old_deliveries(tenant: Tenant, terms: Terms) -> "QuerySet[Delivery]":
@@ -240,7 +240,7 @@ def _remove_deliveries(due: DueRows) -> int:
 
 
 def _tool_results(tenant: Tenant) -> "QuerySet[ToolResult]":
-    return ToolResult.objects.filter(db.is_of_tenant(tenant.pk))
+    return ToolResult.objects.filter(tenant=tenant)
 
 
 def _old_tool_results(tenant: Tenant, terms: Terms) -> "QuerySet[ToolResult]":

@@ -15,10 +15,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, F, Func, Model, UUIDField
+from django.db.models import CharField, Func, Model, UUIDField
 from django.db.models.base import ModelState
 from django.db.models.expressions import Col
-from django.db.models.lookups import Exact, In
+from django.db.models.lookups import In
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,21 +40,16 @@ def is_postgresql() -> bool:
 
 
 class Unindexed(Func):
-    """The value of a column by which SQLite must not look for rows. PostgreSQL knows its tables, and may.
+    """The value of a column by which SQLite must not look for rows. PostgreSQL may, because it compares more.
 
-    SQLite prefers an index on a column that has to equal a value, such as the tenant, even if it then has to read all
-    rows of the tenant, and another index would lead to the wanted rows in the wanted order.
+    Of two indexes, SQLite prefers the index with more columns that have to equal a value, even if the other index is
+    partial and has few rows. Of two orders, it prefers to sort the rows of a range.
     """
 
     template = "%(expressions)s"
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return self.as_sql(compiler, connection, template="+%(expressions)s", **context)
-
-
-def is_of_tenant(tenant_id: int, column: str = "tenant") -> "Exact[Any]":
-    """Return the condition for rows of a tenant that are read in the order of their keys, see `Unindexed`."""
-    return Exact(Unindexed(F(column)), tenant_id)
 
 
 @contextmanager

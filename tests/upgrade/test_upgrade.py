@@ -130,6 +130,7 @@ def test_a_first_start_makes_the_tables_and_rows_of_the_migrations(tmp_path: Pat
         "SELECT app, name FROM django_migrations ORDER BY app, name",
         "SELECT app_label, model FROM django_content_type ORDER BY app_label, model",
         "SELECT codename FROM auth_permission ORDER BY codename",
+        "SELECT tbl, idx, stat FROM sqlite_stat1 ORDER BY tbl, idx",
     ):
         assert started(sql) == migrated(sql)
     rows = {name: migrated(f'SELECT count(*) FROM "{name}"')[0][0] for name in connection.introspection.table_names()}  # noqa: S608
@@ -137,6 +138,7 @@ def test_a_first_start_makes_the_tables_and_rows_of_the_migrations(tmp_path: Pat
         "django_migrations",
         "django_content_type",
         "auth_permission",
+        "sqlite_stat1",
         # An empty index of FTS5 has rows about itself.
         "diagnostics_blockedtext_words_config",
         "diagnostics_blockedtext_words_data",

@@ -245,9 +245,7 @@ def hold(handoff: Handoff, person: Person) -> Holder:
 
 def release_other_holds(handoff: Handoff, person: Person) -> None:
     """Release all holds of this person in the tenant, except the hold on this handoff."""
-    # With a join, SQLite would read all handoffs of the tenant.
-    in_tenant = Exists(Handoff.objects.filter(tenant=handoff.tenant_id, pk=OuterRef("handoff")))
-    ReviewHold.objects.filter(in_tenant, person=person).exclude(handoff=handoff).delete()
+    ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
 
 
 def list_holders(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, ReviewHold]:

@@ -17,7 +17,7 @@ from handoffaudit.filter_fields import Order
 from handoffaudit.handoffs import filters as handoffs_filters
 from handoffaudit.handoffs import partitions, stats
 from handoffaudit.handoffs.attempts import load_record
-from handoffaudit.handoffs.db import reader_of
+from handoffaudit.handoffs.db import is_postgresql, reader_of
 from handoffaudit.handoffs.filters import LOWEST, NEWEST, OLDEST, Filters, first_id_at, is_of_trace, parse_cursor
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
@@ -105,7 +105,7 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     rows = of_tenant(tenant).filter(*filters.conditions())
     if filters.received_before:
         rows = rows.filter(handoffs_filters.is_received_before(filters.received_before))
-    for found in _filter_marks(tenant, filters):
+    for found in (*_filter_marks(tenant, filters), *_filter_flag(tenant, filters)):
         rows = narrow_to(rows, found)
     if filters.decided_by:
         rows = filter_decided_by(rows, tenant, filters.decided_by, rare=RARE)
@@ -123,6 +123,18 @@ def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
     if filters.group:
         found.append(handoffs_filters.members_of_group(tenant, int(filters.group)))
     return found
+
+
+def _filter_flag(tenant: Tenant, filters: Filters) -> "list[QuerySet[Handoff]]":
+    """Return the query for the flag if the filters combine it with others on SQLite, like `_filter_marks`.
+
+    SQLite would find the handoffs by a state or an agent, and not by the partial index of the flag.
+    """
+    alone = replace(EVERYTHING, flag=filters.flag)
+    others = replace(filters, since=None, until=None, period="", sort=NEWEST)
+    if not filters.flag or others == alone or is_postgresql():
+        return []
+    return [of_tenant(tenant).filter(*alone.conditions()).annotate(handoff=F("pk"))]
 
 
 def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":

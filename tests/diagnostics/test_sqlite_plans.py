@@ -15,7 +15,8 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution, text_index
 from handoffaudit.diagnostics.removal import TARGETS, ErasureTarget
 from handoffaudit.diagnostics.retention_targets import KINDS, Terms
-from handoffaudit.handoffs import judge, legal_holds
+from handoffaudit.handoffs import judge, legal_holds, queries
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.review import activity
 from handoffaudit.policy.retention import Data, Retention
@@ -76,6 +77,15 @@ def test_ingest_judging_and_decisions_read_no_tenant(tenant: Tenant, reviewer: P
             step()
         number += assert_reads_no_tenant(captured)
     assert number > 50
+
+
+@pytest.mark.parametrize("flag", ["flagged", "unverified", "parked", "open", "shadowed"])
+def test_a_list_with_a_flag_and_another_filter_reads_the_index_of_the_flag(tenant: Tenant, flag: str) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        queries.list_handoffs(tenant, Filters(flag=flag, state=("accepted",), source="a"))
+    (steps,) = (plan for sql, plan in plans_of(captured) if "review_due_at" in sql)
+    assert steps[0].endswith("id=?)"), steps
+    assert [step for step in steps if f"handoff_{flag}" in step]
 
 
 def assert_reads_by_key(rows: QuerySet) -> None:

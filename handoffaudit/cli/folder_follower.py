@@ -25,8 +25,6 @@ from handoffaudit.cli.report_receivers import (
 
 PLACEHOLDERS: Final = ("run", "phase", "agent", "runtime")
 
-DEFAULT: Final = "**/handoff.json"
-
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\{([^{}]*)\}|[{}]|[^*{}]+")
 
 

@@ -231,7 +231,7 @@ def _find_unknown_fields(
     what = "condition" if model in _OF_CONDITIONS else "rule set" if model is BusinessRuleSet else "rule"
     for key, value in plain.items():
         if key not in model.model_fields:
-            remove = f"Remove it; there are {either(model.model_fields)}."
+            remove = f"Remove it; use only {either(model.model_fields)}."
             remedy, _ = unknown_field_hint(key, model.model_fields, plain, remove)
             yield config_error(dotted_path((*place, key)), value, f"{show(key)} is not a field of a {what}.", remedy)
 

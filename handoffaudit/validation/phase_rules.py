@@ -182,8 +182,11 @@ class _Object:
     def texts(self, name: str, most: int, *, needed: bool) -> list[str]:
         """Return a list of texts. With `needed`, the list must not be empty or contain an empty text."""
         value = self.plain.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) and "\0" not in one for one in value):
+        if not isinstance(value, list):
             self.wrong(name, f"{name} is {type_name(value)}, not a list of strings.", "Give a list of strings.")
+        elif not all(isinstance(one, str) and "\0" not in one for one in value):
+            remedy = "Give only strings without the NUL character."
+            self.wrong(name, f"{name} has an entry that is not a string or contains a NUL character.", remedy)
         elif needed and not all(value or [""]):
             self.wrong(
                 name, f"{name} is empty or contains an empty string.", "Give at least one string, and no empty strings."

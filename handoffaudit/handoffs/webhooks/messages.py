@@ -219,18 +219,14 @@ def make_chat_message(payload: dict[str, Any]) -> Message:
     said = [line for line in lines if line not in ("", link, f"{subject}.")]
     if codes := item.get("codes"):
         said.append(f"Findings: {_name_codes(codes)}")
-    title = clean(_flatten(f"[{payload['tenant']}] {subject}"), LONGEST_TITLE)
-    return Message(title, clean("\n".join(map(_flatten, said)), LONGEST_TEXT), link if "://" in link else "")
+    title = clean(_printable(f"[{payload['tenant']}] {subject}"), LONGEST_TITLE)
+    return Message(title, clean("\n".join(map(_printable, said)), LONGEST_TEXT), link if "://" in link else "")
 
 
 def _name_codes(codes: list[str]) -> str:
     names = [entry_of(code).title for code in codes[:_MOST_REASONS]]
     more = f" and {len(codes) - _MOST_REASONS} more" if len(codes) > _MOST_REASONS else ""
     return "; ".join(names) + more
-
-
-def _flatten(text: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _slack(message: Message) -> dict[str, Any]:

@@ -54,9 +54,7 @@ def narrow_query(context: Context, field: str, value: str) -> str:
 
     A page that is no list has no filters, so the query then has only this filter.
     """
-    filters: Filters = context.get("filters") or Filters()
-    change: dict[str, Any] = {field: (value,) if field == "state" else value}
-    return _query(replace(filters, **change))
+    return _query(context.get("filters") or Filters(), field, value)
 
 
 @register.simple_tag(takes_context=True)
@@ -71,22 +69,27 @@ def cell_filter(context: Context, field: str, value: str, title: str, icon_name:
     # Most rows of a list contain the same few agents, types and states.
     page: dict[Any, Any] = context.render_context.dicts[0]
     known: dict[tuple[str, ...], SafeString] = page.setdefault(cell_filter, {})
-    key = (address := str(context.get("address", "")), field, value, title, icon_name)
+    key = (str(context.get("address", "")), field, value, title, icon_name)
     if key not in known:
-        known[key] = format_html(
-            '<a class="cell-filter icon-button" href="{}?{}" tabindex="-1" title="{}">{}</a>',
-            address,
-            narrow_query(context, field, value),
-            title,
-            icon(icon_name),
-        )
+        known[key] = _cell_filter(context.get("filters") or Filters(), *key)
     return known[key]
 
 
-# Most rows of a list contain the same few agents, types and states.
-@lru_cache(maxsize=512)
-def _query(filters: Filters) -> str:
-    return filters.to_query()
+# The next page, and the next request for this one, contain many of the same agents, types and states.
+@lru_cache(maxsize=2048)
+def _cell_filter(filters: Filters, address: str, field: str, value: str, title: str, icon_name: str) -> SafeString:
+    return format_html(
+        '<a class="cell-filter icon-button" href="{}?{}" tabindex="-1" title="{}">{}</a>',
+        address,
+        _query(filters, field, value),
+        title,
+        icon(icon_name),
+    )
+
+
+def _query(filters: Filters, field: str, value: str) -> str:
+    change: dict[str, Any] = {field: (value,) if field == "state" else value}
+    return replace(filters, **change).to_query()
 
 
 @register.simple_tag

@@ -73,7 +73,7 @@ class Later(Exception):
 class WakeUp:
     """A wake-up for one waiting thread.
 
-    Unlike that of `threading.Event`, `set` waits for no lock, so the handler of a signal may call it at any moment.
+    Unlike `threading.Event.set`, this `set` waits for no lock, so the handler of a signal may call it at any moment.
     """
 
     def __init__(self) -> None:

@@ -82,8 +82,8 @@ class Verdict:
     def wait(self, timeout: float = 300.0) -> Verdict:
         """Wait at most `timeout` seconds for the decision, and return the verdict then.
 
-        Returns the same verdict at once if it is final. Never raises because of the server: a verdict that is still
-        open after the time says so.
+        Returns the same verdict at once if it is final. Never raises because of the server: without a decision in time,
+        the returned verdict is still open.
         """
         return self._ask(timeout) if self.is_open and self._ask else self
 

@@ -62,7 +62,10 @@ class Admission:
 
 
 def parse_grant(text: str) -> tuple[str, Role]:
-    """Return tenant and role of `reviewer` (in the tenant `default`) or `reviewer@acme`. Raise `Refused`."""
+    """Return the tenant and the role that a text such as `reviewer@acme` names. Raise `Refused` for another text.
+
+    A role alone, such as `reviewer`, is a role in the tenant `default`.
+    """
     role, _, tenant = text.strip().partition("@")
     try:
         validate_slug(tenant or tenants.DEFAULT)

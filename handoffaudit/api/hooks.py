@@ -207,7 +207,7 @@ def _seconds(request: HttpRequest) -> float:
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
-    """Return the state of the newest event of a phase, with its verdict even if the answer came before the verdict."""
+    """Return the state of the newest event of a phase, with its verdict even if the event was answered earlier."""
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:

@@ -275,8 +275,9 @@ def with_filters(
     """Add the filters of a list to the parameters of an operation.
 
     The filters in `names` come first, then the other filters in the order of their declaration; with `only`, the other
-    filters are left out. Filters come before paging, but after the filters of a base class. With `max_length`, a longer
-    text is answered 422 in the same way as other parameters, and the filters have the names of their attributes.
+    filters are left out. Filters come before paging. If a base class has some of the filters, the others come after all
+    parameters of that class. With `max_length`, a longer text is answered 422 in the same way as other parameters, and
+    the filters have the names of their attributes.
     """
 
     def add(query: type[Q]) -> type[Q]:

@@ -89,7 +89,7 @@ def check_libraries(_: Installation) -> Iterator[Result]:
 
 
 def describe_unmet(line: str) -> str:
-    """Describe a declared requirement that is not met. Return an empty text otherwise, and for other platforms."""
+    """Describe a declared requirement that is not met. Return an empty text if it is met, or does not apply here."""
     requirement = Requirement(line)
     if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
         return ""

@@ -45,8 +45,8 @@ def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os
     """Yield the open folder that contains a file, the file's name there, and its status.
 
     Links are followed within `folder`. Outside of `folder`, neither the folder of the file nor the folder above it may
-    be a link; the file itself may be a link within its own folder, if a `folder` is given. Raises `LeavesFolder` for a
-    link that is not followed, and `OSError` if the path can't be looked up.
+    be a link; the file itself may be a link to a file below its own folder, if a `folder` is given. Raises
+    `LeavesFolder` for a link that is not followed, and `OSError` if the path can't be looked up.
     """
     whole = path.absolute()
     below = None if folder is None else _find_relative_path(whole, folder)

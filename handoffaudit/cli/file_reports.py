@@ -204,7 +204,7 @@ def _read_response(path: str | None, root: Path | None) -> str | None:
     "--response",
     metavar="NAME",
     default="",
-    help="Name of the file beside each handoff file that has the agent's response.",
+    help="Name of the file with the agent's response, which is beside each handoff file.",
 )
 @click.option(
     "--run", metavar="ID", default="", help="Id of the run. Default: taken from the path, otherwise the name of FOLDER."

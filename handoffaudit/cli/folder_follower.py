@@ -63,7 +63,10 @@ class Pattern:
         return "" if re.search(r"[*{}]", name) else name
 
     def folder(self) -> "Pattern | None":
-        """Return the pattern of the folders in which a file is expected; None if no folder or the file name varies."""
+        """Return the pattern of the folders in which a file is expected.
+
+        Return None if the folders have no placeholder in the pattern, or if the file name varies.
+        """
         above = str(PurePosixPath(self.text).parent)
         return Pattern(above, _compile(above)) if self.file_name and "{" in above else None
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB. The
-# server checks the compression ratio, which a log of equal lines would exceed, only of uploads above 8 MiB.
+# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB. Above
+# 8 MiB, the server limits the compression ratio, and a log of equal lines would exceed the limit.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000

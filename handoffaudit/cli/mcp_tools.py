@@ -238,7 +238,7 @@ class Tools:
         )
 
     async def _reference(self, handoff_id: str) -> str:
-        """Return the id of the handoff for an address: the sender's id, or the server's if an address can't hold it."""
+        """Return the id for an address of the API: the sender's id, or the server's if the sender's can't be used."""
         if "/" not in handoff_id and handoff_id.strip("."):
             return handoff_id
         _, found = await self._api.call("GET", "/handoffs", params={"handoff_id": handoff_id, "limit": "1"})

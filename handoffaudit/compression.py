@@ -11,7 +11,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# Input must come in pieces of this size, because the bytes after the end of a gzip member are copied each time.
+# Input must come in pieces of at most this size: at the end of each gzip member, the rest of the piece is copied.
 PIECE: Final = 64 * 1024
 
 # Some tools write a gzip member for each 64 KiB. The limit is against floods of empty members, which take only 20 bytes

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def _target_options(scope: str) -> Callable[[Any], Any]:
-    """Return a decorator that adds the options that choose whose policies are meant: a tenant here, or a server.
+    """Return a decorator that adds options for the owner of the policies: a tenant of the local database, or a server.
 
     `scope` is the scope that a key for --url needs.
     """

@@ -125,7 +125,7 @@ class Receiver(Protocol):
         ...
 
     def left(self) -> str:
-        """Return a line on reports that wait for another key, which `retry` does not send; else an empty text."""
+        """Return a line about waiting reports made with another key, which `retry` does not send; empty if none."""
         ...
 
     def close(self) -> None: ...
@@ -221,7 +221,11 @@ class ServerReceiver:
 
     def left(self) -> str:
         number = count_other_keys(self.server, self.spool.folder.parent)
-        return f"{number} made with another key wait: {self._format_flush_command()} sends them." if number else ""
+        return (
+            f"Waiting reports made with another key: {number}; {self._format_flush_command()} sends them."
+            if number
+            else ""
+        )
 
     def _format_flush_command(self) -> str:
         """Return the command that sends the waiting reports, with the options that it needs but without the key."""

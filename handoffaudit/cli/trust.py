@@ -74,7 +74,7 @@ def _public_key(given: str | None) -> str | None:
 def _compare(
     file: Path, tenants: "list[Tenant]", reports: "dict[str, Report]", key: str | None, *, is_complete: bool
 ) -> None:
-    """Add the contradictions between the checkpoints of a file and the logs to the reports."""
+    """Compare the logs with the checkpoints of a file, and add each contradiction to the reports."""
     from handoffaudit.trust import chain, checkpoints
 
     by_slug, seen = {one.slug: one for one in tenants}, set()

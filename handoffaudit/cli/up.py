@@ -39,7 +39,7 @@ from handoffaudit.cli.serve.processes import (
 from handoffaudit.cli.serve.setup import Prepared
 from handoffaudit.cli.terminal import data_folder, data_option, example
 
-# If a start was killed, its children release the port within this time.
+# If an earlier `up` was killed, its children release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
 
 
@@ -222,7 +222,7 @@ def obey_signals(supervisor: Supervisor) -> None:
 
 
 def prepare(supervisor: Supervisor) -> Prepared | None:
-    """Prepare the database and the static files in a process that ends; load the children's modules meanwhile.
+    """Prepare the database and the static files in a short-lived process; load the children's modules meanwhile.
 
     Return None if a signal came first.
     """

@@ -242,4 +242,4 @@ def sign_in_link(name: str, *, reset_second_factor: bool) -> None:
     path = people.make_operator_link(person=person, actor=actor_name(), drop_factors=reset_second_factor)
     click.echo(f"{settings.PUBLIC_URL}{path}")
     if not settings.PUBLIC_URL:
-        click.echo("Put the address of the server before it, such as http://localhost:8000.", err=True)
+        click.echo("Put the address of the server before the link, such as http://localhost:8000.", err=True)

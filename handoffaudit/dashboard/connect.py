@@ -1,4 +1,4 @@
-"""The Connect page: the code to copy for each way, its key, the first handoff that arrives, and the sample tenant."""
+"""The Connect page: code and API key for each way to connect, the first handoff that arrives, and the sample tenant."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Hando
 
 MOST_ADMINS: Final = 5
 
-# An address without a key waits for the first handoff of the newest key, if the key was created this recently.
+# If the address has no key, the page waits for the first handoff of the newest key that is younger than this.
 LATELY: Final = timedelta(hours=24)
 
 _LONGEST_NUMBER: Final = 14

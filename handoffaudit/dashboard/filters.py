@@ -184,7 +184,7 @@ class Links:
         return self._to("file_reports", _without_other(filters))
 
     def lines(self, agent: str = "", phase: str = "", reason: str = "") -> str:
-        """Return the address of the log lines; health lines of both formats store the reason as their event."""
+        """Return the address of the log lines; the filter for events also finds the reason of a health line."""
         event = _without_other({"reason": reason}).get("reason", "")
         return self._to("logs", {"agent": agent, "phase": phase, "event": event})
 

@@ -214,7 +214,7 @@ class NewApp(ActivateTOTPView):  # type: ignore[misc]
 
 
 def _own(view: Any) -> Any:
-    """Return a view of the class for signed-in people. No browser stores its pages, and it accepts only small forms."""
+    """Return a function of the view class that needs a sign-in, accepts only small forms, and is never cached."""
 
     def bounded(request: HttpRequest, **kwargs: Any) -> Any:
         if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:

@@ -302,7 +302,7 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def judge_again(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Put the selected handoffs that are parked back into the queue."""
+    """Put the parked handoffs of the selection back into the queue."""
     try:
         selection = Selection.of_handoffs(request, who, Q(parked=True))
         versions = selection.versions

@@ -218,7 +218,7 @@ def _with_rules(request: HttpRequest, template: str, context: dict[str, Any]) ->
 
 
 def _rules() -> Iterator[str]:
-    """Yield the requirements of a password before the person types it; Django's own texts are error messages."""
+    """Yield the requirements of a password, which the form shows; Django's own texts are error messages instead."""
     for validator in get_default_password_validators():
         match validator:
             case MinimumLengthValidator():

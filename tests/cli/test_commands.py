@@ -262,7 +262,7 @@ def test_a_link_lets_somebody_in_again(folder):
     assert run("manage", "shell", "-c", code, folder=folder).returncode == 0
     made = run("sign-in-link", "mara", "--reset-second-factor", folder=folder)
     assert (made.returncode, made.stdout.startswith("/welcome/")) == (0, True)
-    assert "Put the address of the server before it" in made.stderr
+    assert "Put the address of the server before the link" in made.stderr
     named = run("sign-in-link", "mara", folder=folder, HANDOFFAUDIT_PUBLIC_URL="https://audit.example.com")
     assert (named.stdout.startswith("https://audit.example.com/welcome/"), named.stderr) == (True, "")
 

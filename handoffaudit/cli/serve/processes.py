@@ -181,7 +181,7 @@ def load_django() -> None:
     """
     if START_METHOD != "fork":
         return
-    # There is no garbage yet, and looking for garbage would take a quarter of the time.
+    # There is no garbage yet, and looking for garbage would take a quarter of the loading time.
     gc.disable()
     # A fork can't repeat a failed load: Django reports the second attempt as reentrant, and not the cause.
     start_django()

@@ -1,7 +1,7 @@
 """Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json | --samples]`.
 
 `up` prepares its data folder in a child process, so that the supervisor stays small. docker-compose.yml runs the module
-before the other services. With `--samples` it loads handoff files and logs of the sample.
+before the other services. With `--samples`, the module loads the handoff files and logs of the sample.
 """
 
 import hashlib
@@ -160,7 +160,7 @@ def _tell(prepared: Prepared) -> None:
 
 
 def fill_samples() -> None:
-    """Load the handoff files and logs of the sample; `up --sample` imports the handoffs of the sample before."""
+    """Load the handoff files and logs of the sample, whose handoffs `up --sample` has already imported."""
     start_with_database()
     from handoffaudit.accounts import tenants
     from handoffaudit.diagnostics import sample_tenants

@@ -53,7 +53,7 @@ _LONGEST: Final = 120
 class Partner:
     """An agent that this agent sends handoffs to or receives them from.
 
-    `edge` is the route between the two in this direction, and `handoffs` links to its handoffs.
+    `edge` is the route to or from the partner, and `handoffs` links to the handoffs of this route.
     """
 
     name: str

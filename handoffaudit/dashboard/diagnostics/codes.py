@@ -212,7 +212,7 @@ def _compared(one: str, other: str) -> tuple[list[Line], list[Line]]:
 
 
 def _matched(old: list[str], new: list[str]) -> "SequenceMatcher[str]":
-    """Compare the lines without a trailing comma, which only says that another entry follows."""
+    """Compare the lines without their trailing commas, which only say that another entry follows."""
     one, other = ([line.rstrip(",") for line in lines] for lines in (old, new))
     return SequenceMatcher(None, one, other, autojunk=False)
 

@@ -138,8 +138,8 @@ def activity_context(
 def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = MOST_ENTRIES) -> list[str]:
     """Render the button that says how many newer entries there are, with the timeline that a click shows.
 
-    The request names the timeline of the page (`activity`) and the time of its latest entry (`activity_at`). The list
-    is empty if that timeline is up to date. A page that shows older entries sends no `activity`. `context` has `who`
+    The request names the timeline of the page (`activity`) and the time of its latest entry (`activity_at`). Return an
+    empty list if that timeline is up to date. A page that shows older entries sends no `activity`. `context` has `who`
     and `handoff`.
     """
     who, handoff = context["who"], context["handoff"]

@@ -120,7 +120,7 @@ def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool)
 
 
 def chain_in_pane(facts: Mapping[str, Any] | None, href: str) -> dict[str, Drawing]:
-    """Draw the chain for the review pane, which has little room, with more agents folded."""
+    """Draw the chain for the review pane, which has little room: more agents are folded than on the handoff page."""
     if not facts or not (facts["shown"] or facts["declared"]):
         return {}
     shown = Chain.of_verdict(facts)

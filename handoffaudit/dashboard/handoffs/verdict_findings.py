@@ -337,7 +337,7 @@ def _texts(issue: Finding) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class IssueGroup:
-    """Findings of the same weight, folded; `number` counts the folded entries on all pages of the list."""
+    """The folded findings under one of `TITLES`; `number` counts these entries on all pages of the list."""
 
     name: str
     title: str
@@ -349,7 +349,7 @@ TITLES = {"decides": "What decides", "warning": "Warnings", "info": "Notes"}
 
 
 def group_findings(handoff: Handoff, shown: Sequence[Finding], every: Sequence[Finding]) -> list[IssueGroup]:
-    """Return the shown findings by weight; `every` holds all findings of the verdict, for the counts."""
+    """Return the shown findings, grouped by `TITLES`; `every` holds all findings of the verdict, for the counts."""
     entries = fold(shown, every, groups_by_key(handoff) if shown else None)
     by_weight = Counter(_group(one.first) for one in fold(every))
     return [

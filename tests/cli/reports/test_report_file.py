@@ -158,7 +158,7 @@ def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
     up = Up(folder, port=port).wait_ready()
     try:
         told = called(tmp_path, *REPORT, "--path", "none", "--run", "r2", **new).stderr
-        assert f"1 made with another key wait: handoffaudit {flush[1]} sends them." in told
+        assert f"Waiting reports made with another key: 1; handoffaudit {flush[1]} sends them." in told
         left = called(tmp_path, "report-file", "--flush", **new)
         assert "--any-key sends those of this address" in left.stderr
         elsewhere = tmp_path / "elsewhere"

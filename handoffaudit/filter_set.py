@@ -128,9 +128,9 @@ class FilterSet:
     def form(cls, asked: Params, filters: Self | None = None, **options: Options) -> forms.Form:
         """Return the form of the filters with the values of an address, which may be invalid.
 
-        `filters` are the filters in force, or None if the address is invalid. The form shows a moment of `filters` that
-        is the start or end of a day in the field for days. `options` are the choices that the page offers, by the name
-        of the filter, if they are not declared.
+        `filters` are the filters in force, or None if the address is invalid. If a moment of `filters` is the start
+        or end of a day, the form shows it in the field for days. `options` are the choices that the page offers, by the
+        name of the filter, if they are not declared.
         """
         values = {name: field.given(name, asked) for name, field in cls._form_fields().items()}
         for one in cls.declared():

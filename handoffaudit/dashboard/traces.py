@@ -48,7 +48,7 @@ from handoffaudit.validation.origins import Origin
 
 TEMPLATE = "dashboard/traces/list.html"
 
-# The number of a row, the first handoff of its trace, and the mark of the trace that the page shows.
+# The number of a row, the first handoff of its trace, and the mark that this trace has on the page.
 _ROW_TOKEN: Final = re.compile(r"([0-9]{1,3})\.([0-9a-f]{32})\.([0-9]{1,12})")
 
 MOST_NEW = 100
@@ -295,8 +295,8 @@ def origin_kinds(shown: Trace, asked: Asked) -> list[Kind]:
 def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
     """Return the wrong values, the most harmful first.
 
-    Values introduced in the trace come before values from outside, then numbers and dates before words, then values
-    that later handoffs carry on, then in trace order.
+    Values introduced in the trace come before values from outside. Within both, numbers and dates come before words,
+    then values that later handoffs carry before other values, and then earlier values before later values.
     """
     numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
     in_turn = sorted(numbered, key=lambda each: _harm(each[1]))

@@ -44,7 +44,7 @@ _PAIR: Final = ("source_agent_id", "target_agent_id")
 
 @dataclass(slots=True)
 class TraceStats:
-    """Statistics of a route: the known durations of its source in seconds, its introduced and inherited findings."""
+    """Statistics of a route: the seconds that its source took, if known, and the introduced and inherited findings."""
 
     seconds: list[float] = field(default_factory=list)
     caused: int = 0

@@ -188,7 +188,7 @@ def _reasons(fallback: str, info: ValidationInfo) -> list[str]:
 
 
 class ReportSummary(BaseModel):
-    """A report in the form of lists, read from its row."""
+    """A report as lists show it, read from the row of the report."""
 
     model_config = ConfigDict(from_attributes=True)
 

@@ -379,7 +379,7 @@ def _sum(
 def _compile(
     by: tuple[str, ...], step: tuple[timedelta, datetime] | None, number: str = "", *, of_agent: bool
 ) -> CompiledQuery:
-    """Return the query for `by` and the numbers of a `FileTally`: of days or, with the SQL `number`, of hours."""
+    """Return the query for `by` and the numbers of a `FileTally`, from daily or, with `number` (SQL), hourly counts."""
     time, kind = ("hour", compiled_queries.TIME) if number else ("day", compiled_queries.DAY)
     bounds: dict[str, Any] = {f"{time}__gte": Parameter("since", kind), f"{time}__lt": Parameter("until", kind)}
     if of_agent:

@@ -42,7 +42,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
 
 STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
-# The default order, and the order of the groups at its end, which have no waiting handoffs.
+# The default order, and the order in which it lists groups without waiting handoffs.
 URGENT: Final = "urgent"
 SEEN_LAST: Final = "newest"
 
@@ -168,7 +168,7 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
 def _sort(
     tenant: Tenant, filters: GroupFilters, rows: "QuerySet[FindingGroup]", after: "_After | None", number: int
 ) -> tuple[list[tuple[FindingGroup, int]], Waiting | None]:
-    """Return the first groups after a place with their ranks, and the waiting handoffs if the order needs them."""
+    """Return the first groups after the place `after`, each with its rank, and waiting handoffs if needed."""
     waits = count_waiting(tenant) if filters.sort in (URGENT, "waiting") else None
     if filters.order.columns:
         return _list_by_column(rows, filters.order, _PARTS, after, number), waits

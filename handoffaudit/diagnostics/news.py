@@ -45,7 +45,7 @@ Route = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MovedRate:
-    """A route whose acceptance rate moved, with the rates of the weeks before and since."""
+    """A route whose acceptance rate moved, with the rate of the weeks before yesterday and the rate since yesterday."""
 
     source: str
     target: str
@@ -172,7 +172,8 @@ def _compare_routes(closed: ClosedDays, day: date) -> tuple[dict[Route, int], li
 def _new_routes(tenant: Tenant, day: date, unseen: Mapping[Route, int]) -> list[tuple[Route, int]]:
     if not any(unseen.values()):
         return []
-    # The comparison covers `DAYS_BEFORE` and the routes with the most handoffs, so other routes are looked up here.
+    # The comparison covers only `DAYS_BEFORE` days and the routes with the most handoffs, so a route that is unseen
+    # there may still be known.
     known = set(_ROUTES_BEFORE.rows(tenant=tenant.pk, first=day - timedelta(days=DAYS_OF_ROUTES), day=day))
     found = [(route, number) for route, number in unseen.items() if number and route not in known]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:MOST_OF_A_KIND]

@@ -217,7 +217,7 @@ def _nothing(tenant: Tenant, pks: Sequence[Any], erasure: Erasure) -> None:
 
 
 def _note_documents(tenant: Tenant, pks: Sequence[uuid.UUID], erasure: Erasure) -> None:
-    """Index the words of changed documents again, restart judging that is under way, and add an event to each."""
+    """Index the words of changed documents again, restart judging that is under way, and add an event per handoff."""
     judge_leases.revoke_leases(tenant, pks)
     indexed = set(BlockedText.objects.filter(tenant=tenant, handoff__in=pks).values_list("handoff", flat=True))
     text_index.forget(tenant, pks)

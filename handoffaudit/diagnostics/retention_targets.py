@@ -1,7 +1,8 @@
 """The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
 The age of a row comes from its primary key, which begins with a time. For most rows, this is the time of arrival. For a
-handoff with `sent_at`, it is that time, and for a file report the time in the report. An hourly count has its hour.
+handoff with `sent_at`, it is that time, and for a file report the time in the report. The age of an hourly count comes
+from its hour.
 """
 
 import uuid

@@ -122,7 +122,7 @@ def _index_parts() -> Iterator[int]:
 
 
 def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
-    """Return some blocked handoffs with a verdict between these verdicts whose words are not stored yet."""
+    """Return some blocked handoffs whose words are not stored yet, with a verdict from `first` to `last`."""
     rows = Verdict.objects.filter(id__range=(first, last), handoff__state__in=BLOCKED, handoff__body__isnull=False)
     indexed = BlockedText.objects.filter(handoff=OuterRef("handoff_id"))
     found = rows.filter(~Q(outcome="accepted"), ~Exists(indexed)).order_by("id")
@@ -130,7 +130,7 @@ def _list_due(first: uuid.UUID, last: uuid.UUID) -> list[uuid.UUID]:
 
 
 def _index(due: Sequence[uuid.UUID]) -> int:
-    # In the order of the keys, because the search shows the row first that was added last.
+    # The rows are added in the order of the keys, because the search shows later rows first.
     bodies = HandoffBody.objects.filter(pk__in=set(due)).order_by("pk")
     documents = bodies.values_list("pk", "handoff__tenant_id", "original").iterator(chunk_size=_BODIES_AT_ONCE)
     texts = [
@@ -242,7 +242,7 @@ def _cut(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     masked = mask_text(text[: length + _MARGIN])
-    # A secret that is cut at the end is not masked.
+    # A secret that goes on after the margin is not masked, so the last `_MARGIN` characters are left out.
     return masked[:length] if len(text) <= length + _MARGIN else masked[:-_MARGIN]
 
 
@@ -305,7 +305,8 @@ def _search_sqlite(tenant: Tenant, query: str, most: int) -> list[uuid.UUID]:
 def _search_postgresql(tenant: Tenant, query: str, most: int) -> list[uuid.UUID]:
     """Read all matches through the index or, if there are many, the newest rows until enough of them match.
 
-    PostgreSQL cannot estimate how many rows contain the beginning of a word. It would read all rows for a rare word.
+    PostgreSQL cannot estimate how many rows contain the beginning of a word. By itself, it would read all rows for a
+    rare word.
     """
     matches = f"{_VECTOR} @@ %s::tsquery"
     sql = f'SELECT stored.id, handoff FROM "{_TABLE}" AS stored WHERE {matches} AND tenant_id = %s LIMIT %s'  # noqa: S608

@@ -110,7 +110,7 @@ def _list_attempts(tenant_id: int, lineages: set[str], with_first: set[str]) -> 
 
 # Every verdict needs these two statements, which the ORM builds more slowly than the database runs them.
 _TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
-# SQLite uses the partial index of lineages only if the condition is written as in the index, which `<>` is not.
+# SQLite uses the partial index of lineages only if the condition is written as in the index: with NOT, without `<>`.
 _LATER = f"""
     SELECT id FROM "{_TABLE}" WHERE tenant_id = %s AND lineage {{among}} AND NOT (lineage = '')
     AND state <> '{State.SUPERSEDED.value}'

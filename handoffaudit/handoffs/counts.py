@@ -370,7 +370,7 @@ def flush_totals() -> None:
     try:
         with transaction.atomic():
             if db.is_postgresql():
-                # A commit that no standby confirms raises, although the additions are stored.
+                # If no standby confirms a commit, the commit raises an error, although the additions are stored.
                 db.fetch_rows("SELECT set_config('synchronous_commit', 'off', TRUE)", [])
             _AGGREGATE.add({key: [number] for key, number in numbers.items()})
     except BaseException:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _ONLY_ON_REQUEST = sys.maxsize
 
 
-# An expression without a value. It makes the commit of a transaction that only reads wait for a synchronous standby,
-# which may lack what the transaction has read.
+# An expression without a value. Even if a transaction with this expression only reads, its commit waits for a
+# synchronous standby, which may lack what the transaction has read.
 AWAIT_STANDBY: Final = (
     "CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(TRUE, '', '') END"
 )
@@ -40,10 +40,10 @@ def is_postgresql() -> bool:
 
 
 class Unindexed(Func):
-    """The value of a column by which SQLite must not look for rows. PostgreSQL may, because it compares more.
+    """The value of a column by which SQLite must not look for rows. PostgreSQL may: it estimates how many rows match.
 
     Of two indexes, SQLite prefers the index with more columns that have to equal a value, even if the other index is
-    partial and has few rows. Of two orders, it prefers to sort the rows of a range.
+    partial and has few rows. It also prefers to sort the rows of a range, even if another index has the right order.
     """
 
     template = "%(expressions)s"

@@ -178,7 +178,7 @@ def filter_fields(form: forms.Form, names: str) -> dict[str, Any]:
 
 @register.inclusion_tag("components/filter_fields.html#more_filters")
 def more_filters(form: forms.Form, besides: str) -> dict[str, Any]:
-    """Render the other filters that have a label, folded away unless one of them is active."""
+    """Render the filters that have a label and are not in `besides`, folded away unless one of them is active."""
     names = [name for name, field in form.fields.items() if field.label and name not in besides.split()]
     controls = _controls(form, names)
     return {"controls": controls, "is_open": any(control["value"] for control in controls)}

@@ -63,7 +63,7 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
 
 @register.inclusion_tag("dashboard/groups/mute_code.html", takes_context=True)
 def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
-    """Render the form that mutes a rule code in the whole tenant, or its mute: `{% mute_code issue.code %}`.
+    """Render the form that mutes a rule code everywhere or, if it is muted, its mute: `{% mute_code issue.code %}`.
 
     Only reviewers get the form and the button that ends the mute. The muted rule codes of the tenant are loaded once
     for a page.

@@ -1,7 +1,7 @@
 """Storage of logs, and their imports.
 
 Each block is stored once, even if it is sent again (`docs/decisions/0029-log-blocks.md`). Each batch of blocks is
-committed before the next bytes are read. A block that an earlier import of the same source had is known. A block that
+committed before the next bytes are read. A block is known if an earlier import of the same source had it. A block that
 continues the last block of an earlier import extends that block.
 """
 

@@ -16,8 +16,8 @@ from handoffaudit.validation.logs.blocks import LONGEST_BLOCK, Block, Cutter, en
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
 
-# A block is compared with this many of the newest tails of its source, with the tails that begin with its first line,
-# and with this many of the newest blocks that begin at its line.
+# A block is compared with this many of the newest tails of its source, with all tails that have the same first line,
+# and with this many of the newest blocks that begin at the same line number.
 _NEWEST_TAILS: Final = 8
 
 # The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source that span its first time, among
@@ -95,7 +95,7 @@ def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails
     """Join the first two blocks if the log continues a tail in which no block ends between them. Otherwise return None.
 
     The first block of a log that lost its head ends after the first line that may end a block. In the tail, that line
-    may be too near to a line that the log has lost.
+    ends no block if the log has lost such a line shortly before it.
     """
     block, row = pieces[0].block, rows[0]
     may_join = block.ended and len(block.text) < blocks.APART and (not row or row.tail) and not any(rows[1:2])
@@ -179,9 +179,9 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogBlock | None]) -> tuple[int, int]:
     """Return how many of the first blocks are the end of known blocks, and the number of lines that the log has lost.
 
-    `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. A
-    block that ended at a limit ends elsewhere in a log without its first lines, and so do the following blocks, up to
-    the next line that ends a block. A line in the first `APART` bytes may end a block only in the log without its head.
+    `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If
+    a log has lost its first lines, a block that ended at a limit ends elsewhere, and so do the following blocks, up to
+    the next line that ends a block. A line in the first `APART` bytes may end a block that it did not end before.
     """
     head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):
@@ -291,7 +291,10 @@ class _Tails:
         return max(fits, key=lambda row: row.size, default=None)
 
     def has_grown(self, block: Block, first_line: int) -> bool:
-        """Return whether a stored block at this line begins with `block`, the end of an older or incomplete copy."""
+        """Return whether a stored block at this line begins with `block`.
+
+        The log is then an older or incomplete copy that ends with `block`.
+        """
         newest = self._source.filter(first_line=first_line).order_by("-id")[:_NEWEST_TAILS]
         texts = LogText.objects.filter(block__in=newest).values_list("packed", flat=True)
         return any(zlib.decompress(packed).startswith(block.text) for packed in texts)

@@ -123,7 +123,7 @@ def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draf
 def estimate_cost_of_prompts(
     newest: Sequence[Handoff], total: int, tenant_id: int, in_force: ValidationConfig, draft: ValidationConfig
 ) -> Cost:
-    """Estimate the cost of a dry run on `total` handoffs from `newest`, the newest of these handoffs.
+    """Estimate the cost of a dry run on `total` handoffs. The estimate extrapolates from `newest`, the newest of them.
 
     A person waits for the estimate, so the function stops after `MOST_SECONDS`, even before the end of `newest`.
     """

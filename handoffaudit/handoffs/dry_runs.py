@@ -31,8 +31,8 @@ PART = 20
 
 MOST_SHOWN = 200
 
-# Up to this number, each kind of change is listed even when the list is full, so that frequent changes do not hide rare
-# changes.
+# The first handoffs of each kind of change, up to this number, are listed even when the list is full. Otherwise,
+# frequent changes would hide rare changes.
 MOST_OF_A_FLIP = 50
 
 MOST_LISTED = 5

@@ -125,8 +125,7 @@ def _format_cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A leading quote makes spreadsheets show the cell as text; spreadsheets write such cells in the same way. Some
-    # spreadsheets ignore leading spaces.
+    # A leading quote makes spreadsheets show the cell as text. Some spreadsheets ignore spaces before a formula.
     is_formula = isinstance(value, str) and value.lstrip(" \u00a0").startswith(FORMULA)
     return f"'{value}" if is_formula else value
 

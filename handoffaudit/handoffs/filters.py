@@ -112,14 +112,15 @@ def spell_traces(traces: Iterable[str]) -> frozenset[str]:
 
 def is_overdue(now: Any) -> Q:
     """Return the condition for held handoffs whose limit is over; `now` is a time or an expression."""
-    # Otherwise, SQLite would read all overdue handoffs by the index `handoff_due`, and sort them.
+    # Without `Unindexed`, SQLite would read all overdue handoffs by the index `handoff_due`, and sort them.
     return Q(LessThan(Unindexed(F("review_due_at")), now), state=State.HELD)
 
 
 def is_in_states(states: Iterable[State]) -> "In[Any]":
     """Return the condition for handoffs in one of the states, for queries with a rarer condition beside it.
 
-    SQLite would find the handoffs by their states, and not by the small index of the rarer condition.
+    Without `Unindexed`, SQLite would find the handoffs by their states, and not by the small index of the rarer
+    condition.
     """
     return In(Unindexed(F("state")), list(states))
 

@@ -180,8 +180,8 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
                 times = map(connection.ops.adapt_datetimefield_value, (now, expires_at))
                 db.execute_each(_INSERT, [[token.hex, *times, json.dumps([pk.hex for pk in keys])]])
     lease = Lease(token, found, now)
-    # Several rows are read after the worker's turn, because they may not fit into the buffers of the connection. During
-    # its turn, a worker that froze before it had read all rows would keep all other workers waiting.
+    # Several rows are read after the worker's turn, because they may not fit into the buffers of the connection. If a
+    # worker read them during its turn, and froze before the last row, it would keep all other workers waiting.
     try:
         found.extend(_read(keys) if keys else [])
     except (InterfaceError, OperationalError):
@@ -200,8 +200,8 @@ def _read(keys: list[uuid.UUID]) -> list[Handoff]:
 
 @cache
 def _pick_statement(condition: str, columns: str) -> str:
-    # This is the order of the index of waiting handoffs. Sorted by id alone, PostgreSQL would read all judged handoffs
-    # first.
+    # The statement sorts in the order of the index of waiting handoffs. If it sorted by id alone, PostgreSQL would read
+    # all judged handoffs first.
     return f"""
         SELECT {columns} FROM "{_TABLE}" WHERE {UNTRIED} AND {condition}
         AND id NOT IN ({JudgeLease.select_handoffs().sql}) ORDER BY claim_expires_at, id LIMIT %s

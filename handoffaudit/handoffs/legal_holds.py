@@ -49,7 +49,7 @@ class Holds:
     def exclude(self, rows: "QuerySet[Any]", handoff: str = "", trace: str = "") -> "QuerySet[Any]":
         """Return the rows without held rows.
 
-        `handoff` and `trace` are the columns of the rows with the key of a handoff and the id of a trace. Rows without
+        `handoff` names the column with the key of a handoff, `trace` the column with the id of a trace. Rows without
         either column are held only with the whole tenant.
         """
         if self.is_everything:

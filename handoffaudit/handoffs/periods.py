@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 class TimeStep(Func):
     """The index of the time bucket that a moment falls into.
 
-    Each time bucket lasts `seconds`, counted from `begin`, in seconds since 1970 (default 0).
+    Each time bucket lasts `seconds`. Bucket 0 begins at `begin`, a time in seconds since 1970 (default 0).
     """
 
     output_field = IntegerField()
@@ -237,7 +237,8 @@ def _make_custom_window(params: Mapping[str, str], now: datetime) -> Window:
 
 def _add_before(since: datetime, until: datetime, period: str = "") -> Window:
     since, until = (wide or given for wide, given in zip(widen_to_days(since, until), (since, until), strict=True))
-    # Nothing is older than 1970, and a long period before a long window would begin before the first year.
+    # Nothing is older than 1970. Without this limit, the period before a long window could begin before the year 1,
+    # which is the earliest year of `datetime`.
     length = min(until - since, max(since - _EPOCH, timedelta()))
     return Window(since, until, since - length, since, period)
 

@@ -307,7 +307,7 @@ def remove(*, tenant: Tenant, case: uuid.UUID, actor: str) -> PolicyCase:
         holds = legal_holds.share(tenant)
         found = PolicyCase.objects.select_for_update().get(tenant=tenant, pk=case)
         if _is_held(found, holds):
-            raise Refused("The handoff of this case is under a legal hold", "", "lift the hold before you remove it.")
+            raise Refused("The handoff of this case is under a legal hold", "", "lift the hold first.")
         found.delete()
         detail = {"case": str(case), "expected": found.expected}
         audit.record(tenant=tenant, actor=actor, action=REMOVED, target=found.handoff_id, detail=detail)

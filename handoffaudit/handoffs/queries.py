@@ -54,8 +54,9 @@ def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
 
 
 def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
-    """Return the events from `decision_events` that nobody undid; PostgreSQL finds undone events by their states."""
+    """Return the events from `decision_events` that nobody undid."""
     later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
+    # The conditions on both states let PostgreSQL use the index `event_undone`.
     return rows.filter(~Exists(later.filter(from_state__in=DECIDED, to_state__in=REVIEWABLE)))
 
 

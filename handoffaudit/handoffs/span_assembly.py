@@ -249,7 +249,7 @@ def _look(
     """
     tenant_id, joined = rows[0].tenant_id, _list_joined(rows)
     stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}
-    # The traces that are due come first, whatever else is in their conversation.
+    # The spans of the due traces are loaded already, so the limit of `load_spans` can cut off only spans of the others.
     spans += load_spans(tenant_id, [one.trace_id for one in joined])
     if unknown := {span.sender for span in spans} - keys.keys():
         keys |= _load_keys(tenant_id, unknown)
@@ -278,7 +278,7 @@ def _list_joined(rows: Sequence[TelemetryTrace]) -> list[TelemetryTrace]:
 
 
 def _load_keys(tenant_id: int, numbers: set[int]) -> dict[int, KeyIdentity]:
-    """Return the identities of keys. A key that was revoked since was valid when its spans were acknowledged."""
+    """Return the identities of keys. Revoked keys count, too: they were valid when their spans were acknowledged."""
     found = Key.objects.filter(tenant=tenant_id, pk__in=numbers).select_related("tenant")
     return {key.pk: identity_of(key) for key in found}
 

@@ -41,7 +41,7 @@ def store_export(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     _reject_foreign_agents(tenant, key, export)
     if not export.spans:
         return
-    # The facts are written before the transaction begins, and their real size counts.
+    # The facts are encoded before the transaction begins. The size of the encoded facts counts for the limits.
     written = [_WrittenSpan(span, _write_facts(span.facts).decode()) for span in export.spans]
     with write_turn(), transaction.atomic():
         traces, kept = _make_room(tenant, key, export, written, timezone.now())

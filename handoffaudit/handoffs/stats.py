@@ -143,7 +143,8 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 def count_unjudged(tenant: Tenant) -> Unjudged:
     """Count the handoffs that wait for a verdict, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = _UNJUDGED.statement(tenant=tenant.pk)._replace(is_limited=True)
-    # The other counts of a page may be read from the replica, and must belong to the same moment.
+    # The other counts of a page may come from the replica. These counts come from there, too, so that all counts belong
+    # to the same moment.
     reader = router.db_for_read(Handoff)
     [(*numbers, parked, oldest_at)] = sum_rows([rows], (), _UNJUDGED_NUMBERS, using=reader)
     oldest_at = convert_time(oldest_at)
@@ -296,7 +297,7 @@ def find_oldest_for_worker(tenant_id: int) -> datetime | None:
 
 
 def _list_first_received(condition: Q) -> list[Handoff]:
-    """Return the unjudged handoff of each state that was received first, without parked handoffs."""
+    """Return, for each state, the unjudged handoff that was received first, without parked handoffs."""
     rows = Handoff.objects.filter(condition, parked=False)
     # A single query over both states would have to sort their rows.
     return [row for state in WAITING_STATES if (row := find_first_received(rows.filter(state=state)))]

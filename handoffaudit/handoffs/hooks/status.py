@@ -272,7 +272,7 @@ def _make_key(event: Event, given: str, phase: object) -> str:
 
 
 def first_answer(row: HookEvent) -> dict[str, Any] | None:
-    """Return the first answer to the event, or None if there is no answer or its status is UNKNOWN."""
+    """Return the stored answer to the event, or None if there is no answer or its status is UNKNOWN."""
     if not row.answer or row.status == Status.UNKNOWN:
         return None
     answer: dict[str, Any] = orjson.loads(row.answer)

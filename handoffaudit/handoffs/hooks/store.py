@@ -271,7 +271,7 @@ def _make_result_id(event: Event) -> str:
 
 
 def _make_id(label: str, direction: str, made: str) -> str:
-    """Return an ID of a label that people can read, the direction, and a digest that makes the ID unique."""
+    """Return an ID that consists of a readable label, the direction, and a digest that makes the ID unique."""
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"
 
 
@@ -291,7 +291,10 @@ _RESULT: Final = "tool_response"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome for a tool result: a `Storage`, `skipped` for the reason `why`, or empty if nothing is evidence."""
+    """The outcome for a tool result.
+
+    `status` is a value of `Storage`, or `skipped` for the reason `why`, or empty if the event gives no evidence.
+    """
 
     status: str = ""
     why: str = ""
@@ -336,6 +339,6 @@ def _read_result(event: Event, tool: str, agent: str, sent_at: object) -> ToolRe
         try:
             return ToolResultIn.model_validate(given | {"at": at})
         except ValidationError:
-            # The time of the host may be wrong or missing. The next time to try is the time of receipt.
+            # The time of the host may be wrong or missing. In that case, the time of receipt replaces it.
             continue
     return None

@@ -158,7 +158,7 @@ class Handoff(Leased):
             ),
             # These partial indexes find rare conditions without a scan. They have few rows, and ingest adds none.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
-            # The newest overdue handoffs, and on SQLite the number of overdue handoffs.
+            # This index finds the newest overdue handoffs and, on SQLite, their number.
             models.Index(
                 fields=["tenant", "state", "id", "review_due_at"],
                 condition=models.Q(state="held"),

@@ -54,8 +54,9 @@ class HandedOut(models.Model):
 class HookEvent(models.Model):
     """A hook event that an agent host sent, and its answer.
 
-    `key` identifies the event if the host sends it again. `answer` is the first answer, empty until the event is
-    answered. `phase` has the phase rules and their results as JSON.
+    `key` identifies the event if the host sends it again. `answer` is empty until the event is answered. If the event
+    arrives again, it gets this answer again, but an answer with the status UNKNOWN is replaced. `phase` has the phase
+    rules and their results as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

@@ -25,7 +25,7 @@ from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.webhooks import messages
 from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, list_active
 
-# An event that is still missing after this time will never appear, because no transaction with events takes so long.
+# An event that is still missing after this time will never appear, because no transaction with events takes longer.
 GAP_SECONDS: float = 120.0
 
 MOST_GAPS: Final = 200

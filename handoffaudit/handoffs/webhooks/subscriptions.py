@@ -80,7 +80,7 @@ EVENT_TEXTS: Final = {
         "a muted finding group has grown past its limit",
         "`group`: `id`, `change` (`regressed`), `code`, `title`, `path`, `routes` (at most ten: `source_agent_id`, "
         "`target_agent_id`, `handoffs`), `number`, `muted_by`, `muted_note`, `first_seen`, `last_seen`, `link`",
-        "Sent once each time ([groups](groups.md)).",
+        "Sent once each time this happens ([groups](groups.md)).",
     ),
     EventType.COMMENT: EventText(
         "somebody comments on a handoff",

@@ -45,7 +45,7 @@ _TYPES = (
         "A filter can't be read",
         400,
         "A parameter of the address has an invalid value.",
-        "The members field and remedy of the answer say which parameter, and which values are allowed.",
+        'In the answer, "field" names the parameter, and "remedy" says which values are allowed.',
     ),
     ProblemType(
         "Key needed",
@@ -233,14 +233,15 @@ _TYPES = (
     ProblemType(
         "The case can't be kept",
         422,
-        "A field of the case has an invalid value, the document of the handoff was removed, or there is no room.",
+        "A field of the case has an invalid value, the document of the handoff was removed, or the "
+        "tenant's cases have reached their limit.",
         "The detail says what is wrong, and what would be accepted.",
     ),
     ProblemType(
         "The hold can't be placed",
         422,
         "A field of the legal hold has an invalid value, or the tenant has too many holds.",
-        "The members field and remedy of the answer say which field, and which values are allowed.",
+        'In the answer, "field" names the field, and "remedy" says which values are allowed.',
         known_as="hold",
     ),
     ProblemType(
@@ -254,14 +255,14 @@ _TYPES = (
         "The value can't be erased",
         422,
         "The value or the reason is invalid, or too many erasures are unfinished.",
-        "The members field and remedy of the answer say which field, and what would be accepted.",
+        'In the answer, "field" names the field, and "remedy" says what would be accepted.',
         known_as="erasure",
     ),
     ProblemType(
         "The webhook can't be made",
         422,
         "A field of the webhook has an invalid value, or the tenant has too many webhooks.",
-        "The members field and remedy of the answer say which field, and which values are allowed.",
+        'In the answer, "field" names the field, and "remedy" says which values are allowed.',
         known_as="the-webhook",
     ),
     ProblemType(
@@ -288,8 +289,8 @@ _TYPES = (
     ProblemType(
         "The database can't be used",
         503,
-        "The database is away, busy, locked, slow, full, read-only or damaged. The member cause of the answer says "
-        "which. Nothing was stored.",
+        "The database is away, busy, locked, slow, full, read-only or damaged. In the answer, "
+        '"cause" says which. Nothing was stored.',
         "Send the same again after as many seconds as Retry-After says. The operator finds the remedy at /readyz.",
     ),
     ProblemType(

@@ -169,7 +169,8 @@ OIDC_VERIFIED_CLAIM = env.str("HANDOFFAUDIT_OIDC_VERIFIED_CLAIM", "email_verifie
 OIDC_ROLE_CLAIM = env.str("HANDOFFAUDIT_OIDC_ROLE_CLAIM", "")
 OIDC_ROLES = lists_by_name("HANDOFFAUDIT_OIDC_ROLES")
 OIDC_DEFAULT_ROLE = env.str("HANDOFFAUDIT_OIDC_DEFAULT_ROLE", "")
-# Seconds until a person must sign in through the provider again, and then gets the role that the provider gives.
+# After this many seconds, a person must sign in through the provider again, which also applies the role that the
+# provider gives.
 OIDC_SESSION_SECONDS = 12 * 3600
 PASSWORD_SIGN_IN = env.bool("HANDOFFAUDIT_PASSWORD_SIGN_IN", True)
 ADMIN_SECOND_FACTOR = env.bool("HANDOFFAUDIT_ADMIN_SECOND_FACTOR", False)
@@ -235,7 +236,7 @@ RATE_PER_MINUTE = positive("HANDOFFAUDIT_RATE_PER_MINUTE", 200_000)
 MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
 MAX_HOOK_SECONDS = positive("HANDOFFAUDIT_MAX_HOOK_SECONDS", 65)
 MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
-# The seconds of one statement of a page or an API call on PostgreSQL.
+# The seconds that one database statement of a page or an API call may take on PostgreSQL.
 MAX_STATEMENT_SECONDS = positive("HANDOFFAUDIT_MAX_STATEMENT_SECONDS", 30)
 MIN_FREE_BYTES = amount("HANDOFFAUDIT_MIN_FREE_BYTES", 500_000_000)
 KEY_CACHE_SECONDS = amount("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
@@ -273,7 +274,8 @@ TELEMETRY_KEEP_SECONDS = positive("HANDOFFAUDIT_TELEMETRY_KEEP_SECONDS", 3600)
 GROUP_MEMBERS = "handoffaudit.diagnostics.group_members.members"
 # Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
-# Checkpoints of the audit log and the seals: where they are written, and the seconds between two of a tenant.
+# Checkpoints of the audit log and the seals: where they are written, and the seconds between two checkpoints of a
+# tenant.
 CHECKPOINTS = checkpoint_places("HANDOFFAUDIT_CHECKPOINTS", DATA_FOLDER)
 CHECKPOINT_SECONDS = positive("HANDOFFAUDIT_CHECKPOINT_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300

@@ -50,6 +50,7 @@ class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
         paths[BUNDLE] = (self, BUNDLE)
 
     def create_compressor(self, **kwargs: Any) -> Compressor:
-        # The first start collects the files: gzip takes 0.6 s for all files, brotli 27 s for a sixth less.
+        # The first start collects the files. For all files, gzip takes 0.6 s. Brotli takes 27 s, and its files are a
+        # sixth smaller.
         kwargs["extensions"] = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]
         return Compressor(use_brotli=False, **kwargs)

@@ -58,7 +58,7 @@ def parse_route_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes
 
 
 def check_route_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
-    """Return the rows by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
+    """Return the rows sorted by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
     return values.check_table(table, "source", MOST_ROUTE_ROWS, attrgetter("source"))
 
@@ -215,7 +215,7 @@ def parse_role_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRole, .
 
 
 def check_role_rows(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
-    """Return the rows by agent, to be saved. Raise `InvalidPolicy` for invalid tables, and for a role of `*`."""
+    """Return the rows to save, sorted by agent. Raise `InvalidPolicy` for an invalid table, or for a role of `*`."""
     table = _check_role_table(rows)
     if any(row.agent == ANYBODY for row in table):
         remedy = "Declare the role of each agent by its name; without a declaration, the role is guessed."
@@ -224,7 +224,7 @@ def check_role_rows(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
 
 
 def _check_role_table(rows: Iterable[DeclaredRole]) -> tuple[DeclaredRole, ...]:
-    """Return the rows by agent. Raise `InvalidPolicy` for repeated agents, too many rows, or too much data."""
+    """Return the rows sorted by agent. Raise `InvalidPolicy` for repeated agents, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: row.agent)
     errors = values.find_repeated((row.agent for row in table), "agent")
     errors.extend(values.too_many([row.agent for row in table], MOST_ROLE_ROWS))

@@ -165,7 +165,8 @@ def apply(
     """Save all kinds of a set that differ from the current policies, or none of them.
 
     `base_versions` has the version that each kind was compared with. Raise `InvalidSet` for invalid values, or
-    if a kind that would change has no base version, and `StaleSet` if such a kind was saved since.
+    if a kind that would change has no base version. Raise `StaleSet` if the base version of a kind that would change is
+    not the current version.
     """
     lock_tenant(tenant)
     planned = plan(tenant, policies, actor)

@@ -24,9 +24,9 @@ def to_plain(row: TypePolicy) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
-    """Parse a row; a missing field gets its default, and a missing output budget the token budget, if there is one.
+    """Parse a row. Raise `InvalidPolicy` with every invalid value.
 
-    Raise `InvalidPolicy` with every invalid value.
+    A missing field gets its default. A missing output budget gets the token budget of the row, if the row has one.
     """
     row = values.row_name(given.get("handoff_type"))
     found = values.read_row(StrictnessModel, row, given, _find_closest)
@@ -42,7 +42,7 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypePolicy, ...]:
 
 
 def check_table(rows: Iterable[TypePolicy]) -> tuple[TypePolicy, ...]:
-    """Return the rows by type, with "any other type" last.
+    """Return the rows, sorted by type, with "any other type" last.
 
     Raise `InvalidPolicy` for repeated types, too many rows, or a missing row for any other type.
     """

@@ -36,8 +36,8 @@ from handoffaudit.trust.signatures import (
 MOST_PROBLEMS: Final = 50
 # The number of ids that are compared with the seals at a time.
 PART: Final = 20_000
-# The kinds of sealed rows that a retention run removes. The key is the kind of data, the target of the run's audit
-# entries.
+# The kinds of sealed rows that a retention run removes, by the kind of data. The audit entries of the run have the kind
+# of data as their target.
 REMOVES: Final = {"handoffs": (EVENT, VERDICT)}
 
 
@@ -74,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """A retention run that removed rows of these kinds, of handoffs from before a time."""
+    """A retention run that removed the rows of these kinds that belong to handoffs from before the time `before`."""
 
     kinds: tuple[int, ...]
     before: datetime
@@ -174,7 +174,8 @@ def _verify_rows(
         return set()
     stored = seals.read_rows(listed)
     missing = {one.handoff for one in listed if (one.kind, one.number) not in stored}
-    # A run first drops whole partitions of verdicts and documents. A later hold or longer term may keep the handoffs.
+    # A run first drops whole partitions of verdicts and documents. A hold or a longer term that is set meanwhile may
+    # keep the handoffs. So a missing verdict counts as removed if the document is missing, too.
     present = {EVENT: _list_stored(Handoff, missing), VERDICT: _list_stored(HandoffBody, missing)}
     for one in listed:
         row = stored.get((one.kind, one.number))

@@ -1,4 +1,4 @@
-"""Models of seals, the signed hash chain over decisions, verdicts and policy versions, and of the jobs that make it."""
+"""Models of seals (a signed hash chain over decisions, verdicts and policy versions) and of the jobs that make them."""
 
 from django.db import models
 

@@ -164,9 +164,9 @@ def _ids(value: object) -> tuple[str, ...]:
 class Extraction(msgspec.Struct, frozen=True):
     """The claims of one handoff, at most 500.
 
-    `total` counts all claims that were read, including claims past the first 500. `uncited` counts those of them that
-    need a source and cite none that was supplied; assumptions and numbers need none. `unread` are the claim fields that
-    were not read, because the fields point at too many values.
+    `total` counts all claims that were read, including claims past the first 500. `uncited` counts the claims among
+    them that need a source, but cite no supplied source; assumptions and numbers need no source. `unread` are the claim
+    fields that were not read, because the fields point at too many values.
     """
 
     claims: tuple[Claim, ...]

@@ -303,9 +303,9 @@ ROWS_AS_SHIPPED: Final = (
 class Requirements:
     """The requirements on the data of one type, in addition to its policy.
 
-    If `claim_fields` is None, every text and number at the top of the data is a claim, but a text of at most 10
-    characters only if it names a source or is an assumption. `prompts` replace the shipped prompts. With
-    `strict_files`, a report is rejected if its handoff file was not used, even if the response contains the result.
+    If `claim_fields` is None, every text and number at the top of the data is a claim. However, a text of at most 10
+    characters is a claim only if it is cited or assumed. `prompts` replace the shipped prompts. With `strict_files`, a
+    report is rejected if its handoff file was not used, even if the response contains the result.
     """
 
     rules: tuple["BusinessRuleSet", ...] = ()

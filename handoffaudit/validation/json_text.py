@@ -265,7 +265,7 @@ def to_json(value: Any) -> Any:
 
     Models, dataclasses, enums and times are converted. Other objects become their text. A value that JSON cannot
     express (NaN, infinity, or an overlong number) becomes null, and half a surrogate pair becomes a question mark. A
-    value that is nested too deeply for the engine is cut one level below the limit, so that the engine still detects
+    value that is nested too deeply for the engine is cut one level beyond the limit, so that the engine still detects
     the excess.
     """
     return _plain(value, (), MAX_DEPTH + 1)

@@ -105,7 +105,8 @@ class RepairRules:
     or a reason, remove a loop from the chain, or adjust a hash. Checks also depend on the fields
     `protected_unless_faulty`, or only the sender knows their values: an LLM may change such a field only if its format
     is wrong. Other fields are checked against evidence, context, references and the sender's schema, so `compression`
-    must keep them. Only `universal` drops parts of its context (prompt and success criteria) and shortens its summary.
+    must keep these four. Only `universal` drops parts of its context (prompt and success criteria) and shortens its
+    summary.
     """
 
     protected: tuple[Location, ...]

@@ -250,7 +250,7 @@ def _reason_hint(subject: Subject) -> str | None:
 
 
 def instead_of(record: Record, field: str) -> str | None:
-    """Return the name of the field next to the chain that was probably meant as `field`, or None."""
+    """Return the probable misspelling of `field` among the names of the fields next to the chain, or None."""
     holder = at(record.document, (BY_NAME[record.format].places.chain or ())[:-1])
     if not isinstance(holder, dict) or holder.get(field) not in (None, ""):
         return None

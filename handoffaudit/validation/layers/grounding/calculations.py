@@ -77,8 +77,8 @@ class Calculation(NamedTuple):
     """A stated calculation that is certainly right or certainly wrong.
 
     `start` and `end` are the span of the stated result in the text, `expression` is the left side as the text writes
-    it, `stated` and `result` are the stated and the right result. `operands` are the offsets of the numbers of the left
-    side that are not small whole numbers.
+    it, `stated` is the stated result, and `result` the correct result. `operands` are the offsets of the numbers of the
+    left side that are not small whole numbers.
     """
 
     start: int

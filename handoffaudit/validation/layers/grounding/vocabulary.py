@@ -192,7 +192,8 @@ class KnownDays:
 
     def __init__(self, days: Iterable[Day]) -> None:
         self._days = list(days)
-        # Maps the parts that a claim states to a table of the days, reduced to these parts, with their first position.
+        # One table for each combination of parts that a claim may state. The table maps each known day, reduced to
+        # these parts, to its first position.
         self._tables: dict[_Said, dict[Day, int]] = {}
 
     def first(self, claimed: Day) -> int | None:

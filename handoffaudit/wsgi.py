@@ -56,7 +56,7 @@ MAX_FORM_BYTES = 1024 * 1024
 SILENT_SECONDS = 0.8
 # A request to cancel a statement may take this long.
 CANCEL_SECONDS = 2.0
-# This function of PostgreSQL warns that a commit was canceled before a standby confirmed it.
+# This function of PostgreSQL warns that a commit no longer waits for the confirmation of a standby.
 UNCONFIRMED = "SyncRepWaitForLSN"
 
 
@@ -240,7 +240,7 @@ limit_waits()
 connection_created.connect(replace_closed)
 connection_created.connect(prepare_for_requests)
 # Django calls these receivers for each request. They have nothing to do here: nothing logs queries, the caches need no
-# closing, and each request sets the URL table anyway.
+# closing, and all requests use the same URL table.
 request_started.disconnect(reset_queries)
 request_finished.disconnect(close_caches)
 request_finished.disconnect(reset_urlconf)

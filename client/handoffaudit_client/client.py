@@ -28,7 +28,7 @@ EXIT_SECONDS = 2.0
 # A gate first lets earlier handoffs and tool results arrive, because the verdict depends on them.
 _SETTLE_SECONDS = 2.0
 
-# A batch is judged after it is answered, so storing it takes seconds at most.
+# The server answers a batch before it judges the handoffs, so the answer takes a few seconds at most.
 _SEND_SECONDS = 30.0
 
 # Marks a parameter that was not given, because None is a possible value.
@@ -229,8 +229,8 @@ class Client:
         """Record in the background what a tool returned. Never raises and never waits.
 
         With a `result`, it is recorded at once. Without one, use the returned `ToolCall` as a decorator of the tool's
-        function, or as a context manager whose `result` the block sets. Give `arguments`, so that the server does not
-        count values that the agent passed in as knowledge of the tool.
+        function, or as a context manager whose `result` the block sets. With `arguments`, the server does not mistake
+        values that the agent passed in for knowledge of the tool.
         """
         from handoffaudit_client.tool_calls import ToolCall
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The server accepts documents of 64 levels; the submission around a value takes a few of them.
 DEEPEST = 58
 
-# A value with more parts is cut, because `Client.send` converts the value before it returns.
+# A value with more parts is cut: `Client.send` converts the value before it returns, and must not take long.
 _MOST_PARTS = 100_000
 
 _LONGEST_TEXT = 1024 * 1024

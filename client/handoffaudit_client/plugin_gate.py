@@ -17,7 +17,10 @@ POLICIES = ("block", "interrupt", "observe")
 
 
 class PluginGate:
-    """Ask for verdicts by a policy: `block` waits for a person, `interrupt` never waits, `observe` only sends."""
+    """Ask for verdicts by a policy.
+
+    `block` waits for a person, `interrupt` never waits, and `observe` sends handoffs without asking.
+    """
 
     def __init__(
         self,

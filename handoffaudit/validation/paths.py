@@ -90,9 +90,9 @@ def at(document: Any, location: Location, default: Any = None) -> Any:
 
 
 MOST_STEPS = 300_000
-"""The most steps that the rules, or the claim fields, of one handoff may take. So many steps take at most a second.
+"""The most steps that all rules of one handoff may take together. Its claim fields may take the same number again.
 
-An ordinary handoff takes some hundreds of steps.
+This number of steps takes at most a second. An ordinary handoff takes some hundreds of steps.
 """
 
 
@@ -101,7 +101,7 @@ class StepBudgetSpentError(Exception):
 
 
 class StepBudget:
-    """A budget of steps, shared by all work on one handoff."""
+    """A budget of steps, shared by all rules or by all claim fields of one handoff."""
 
     __slots__ = ("left",)
 

@@ -71,7 +71,7 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
 def wrong_type(name: str, value: Any) -> Issue:
     """Return the issue of a field that holds a value of a wrong type."""
     wanted, example = _FIELDS[name]
-    # Do not suggest to convert a text to a list, because claims could not cite such evidence.
+    # Do not suggest a list with the text as its entry, because claims cannot cite evidence that is only a text.
     is_convertible = wanted != "array"
     such_as = f", for example {example}"
     return type_issue((name,), [wanted], value, such_as, is_convertible=is_convertible, part="envelope")

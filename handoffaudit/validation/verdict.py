@@ -93,7 +93,7 @@ class LayerResult(msgspec.Struct, frozen=True):
 
 
 class SectionCount(msgspec.Struct, frozen=True):
-    """The tokens of one section and their target, or None if the section has no target."""
+    """The tokens of one section. `target` is None if the section has no target."""
 
     name: str
     count: int

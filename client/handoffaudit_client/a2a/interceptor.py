@@ -26,13 +26,16 @@ _ANSWERS = {"send_message": SendMessageResponse, "send_message_streaming": Strea
 
 
 class HandoffInterceptor(ClientCallInterceptor):
-    """Ask for a verdict before a message goes to another agent; give it to `create_client(interceptors=[...])`.
+    """Ask for a verdict before a message goes to another agent.
+
+    Give the interceptor to `create_client(interceptors=[...])`.
 
     `source` is the agent that sends; the target is the name on the card of the other agent. A blocked message is not
     sent: the answer is a task in the state `TASK_STATE_REJECTED` with the reason. If the handoff is held,
     `policy="block"` waits at most `timeout` seconds for the decision of a person; `policy="interrupt"` does not wait.
     While the handoff is held, the answer is a task in the state `TASK_STATE_INPUT_REQUIRED`, whose metadata have
-    `handoff_id`, `why` and `url`. Send the same message again after the decision. `policy="observe"` only sends.
+    `handoff_id`, `why` and `url`. Send the same message again after the decision. `policy="observe"` sends the handoff
+    and stops nothing.
     """
 
     def __init__(

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _METHODS = {"SendMessage", "SendStreamingMessage", "message/send", "message/stream"}
 _PATHS = ("/message:send", "/message:stream")
 
-# The server takes documents of at most 1 MiB, and a message is kept in memory until it is read.
+# The server of handoffaudit takes documents of at most 1 MiB, and a message is kept in memory until it is read.
 _LONGEST_BODY = 1024 * 1024
 
 
 class HandoffMiddleware:
-    """Send each message to an agent as a handoff, and change neither requests nor answers.
+    """Send a handoff for each message to an agent, and change neither requests nor answers.
 
     JSON-RPC and REST are read, in the spelling of A2A 1.x and 0.3, except bodies of more than 1 MiB. The source is the
     user that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else

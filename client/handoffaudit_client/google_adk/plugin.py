@@ -23,7 +23,7 @@ _TRANSFER = "transfer_to_agent"
 
 
 class HandoffPlugin(BasePlugin):
-    """Send or gate the transfers of all agents of an app; give it to `App(plugins=[HandoffPlugin()])`.
+    """Send or gate the transfers of all agents of an app; give the plug-in to `App(plugins=[HandoffPlugin()])`.
 
     A blocked handoff is answered with `{"error": why}`. If the handoff is held, `policy="block"` waits at most
     `timeout` seconds for the decision of a person, while other runs go on. `policy="observe"` only sends; a transfer

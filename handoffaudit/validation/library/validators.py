@@ -114,8 +114,7 @@ class EvidenceValidator:
     every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it names a
     source or is an assumption.
 
-    Raises InvalidConfigError, which lists every flaw, if a path cannot be read. The rule is described in
-    `docs/evidence.md`.
+    Raises InvalidConfigError, which lists every flaw, if a path cannot be read. `docs/evidence.md` describes the check.
     """
 
     layer_name = ValidationLayer.EVIDENCE.value
@@ -195,8 +194,9 @@ class SchemaValidator:
     """A validator that checks the output against a JSON Schema and a pydantic model.
 
     The JSON Schema (draft 2020-12) is the envelope's `expected_output_schema`; the model is registered for the output's
-    `_output_type`. Without a schema, the output must be an object. The validator reports every error, at most 100 per
-    model. A schema that cannot be used is an error too, and so is an output nested more than 64 levels deep.
+    `_output_type`. Without a schema, the output must be an object. The validator reports at most 100 errors of the
+    schema and at most 100 of the model. A schema that cannot be used is an error too, and so is an output nested more
+    than 64 levels deep.
     """
 
     layer_name = ValidationLayer.SCHEMA.value

@@ -54,7 +54,7 @@ def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
 def ends_block(line: bytes) -> bool:
     """Return whether a block may end after this line, given without its line end.
 
-    The block ends there, unless the last such line is less than `APART` bytes before.
+    The block ends there, unless the previous line after which a block may end is less than `APART` bytes away.
     """
     # An empty line never ends a block, although its checksum 0 is always small enough.
     return bool(line) and crc32(line) < (len(line) + 1) << _RATE_BITS

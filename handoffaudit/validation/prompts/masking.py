@@ -53,7 +53,7 @@ _KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
 
 _TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
 
-# Names of several tokens need another word, because a plain `tokens` counts or lists words.
+# Of the names that end in `tokens`, only names with these endings are secret. A plain `tokens` counts or lists words.
 _TOKEN_LISTS = ("accesstokens", "refreshtokens", "apitokens", "authtokens", "bearertokens", "sessiontokens")
 
 # These words are too short or too common to be matched at the end of a word.

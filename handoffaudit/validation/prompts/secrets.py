@@ -129,8 +129,9 @@ def _end_of_quoted(text: str, start: int, closing: str) -> int:
 def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
-    Each level of quoting doubles the backslashes and adds one before a quote. A quote closes the value if it has as
-    many backslashes before it as the opening quote. Escaped backslashes before these are not counted.
+    Each level of quoting doubles the backslashes and adds one before a quote. The closing quote has as many backslashes
+    before it as the opening quote. Further backslashes are text of the value if their number is a multiple of
+    `2 * (depth + 1)`; otherwise, they escape the quote.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)

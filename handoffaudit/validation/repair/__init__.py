@@ -68,8 +68,8 @@ class Attempt:
 class Repair:
     """The result of a repair.
 
-    `repaired` is the attempt to offer: the first attempt without errors whose quality score is not lower than before.
-    If there is no such attempt, `why` gives the reason.
+    `repaired` is the attempt to offer: the first attempt without errors whose quality score is not below the score of
+    the original document. If there is no such attempt, `why` gives the reason.
     """
 
     status: RepairStatus
@@ -269,7 +269,7 @@ def check_inside(path: str) -> None:
     """Raise `PermissionError` for a session file whose path contains the part `..`, with `/` or `\\` as separator."""
     if ".." in re.split(r"[/\\]", path):
         folder = path.removesuffix(f"/{SESSION_FILE}")
-        raise PermissionError(0, f"{folder} leads outside its folder")
+        raise PermissionError(0, f"the part .. is not allowed in {folder}")
 
 
 @dataclass(slots=True)

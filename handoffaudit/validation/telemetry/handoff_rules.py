@@ -179,7 +179,10 @@ def acting_agent(tree: Tree, span: Span, *, own: bool = True) -> str:
 
 
 def find_in(tree: Tree) -> list[Found]:
-    """Return the handoffs in the spans of a tree whose source and target are known, in order of time."""
+    """Return the handoffs in the spans of a tree, in order of time.
+
+    A handoff whose source or target stays unknown is left out.
+    """
     candidates = [found for span in tree.spans for found in _first(tree, span)]
     _infer_targets(tree, candidates)
     kept = _without_repetitions(tree, candidates)
@@ -266,6 +269,7 @@ class _Known:
 
     The index has a few entries for each handoff, however deep its span is: the numbers of `Tree.subtree_of` tell which
     spans are below a span. The agent span that limits the path of a handoff (see `_path`) is a part of the keys.
+    `Tree.rounds_of` defines the rounds of a target.
     """
 
     def __init__(self, tree: Tree) -> None:

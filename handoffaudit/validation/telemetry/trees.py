@@ -219,7 +219,7 @@ class Tree:
     def last_output(self, span: Span, parent_id: str) -> Span | None:
         """Return the last LLM span below a parent that ended before the start of `span`.
 
-        If there is none, return, of the LLM spans that began before the start of `span`, the one that ended first.
+        If there is none, return the LLM span that ended first among those that began before the start of `span`.
         """
         some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
         at = bisect_right(ends, span.started)

@@ -25,7 +25,7 @@ MASKED = "[masked]"
 
 _MOST_PASSES = 5
 
-_SHORTEST = 5
+_SHORTEST = 4
 
 _GLUED = re.compile(rf"(?<=\S){re.escape(MASKED)}|{re.escape(MASKED)}(?=\S)")
 

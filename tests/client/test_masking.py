@@ -15,6 +15,8 @@ from tests.validation.prompts.secret_corpus import HARMLESS, IN_TEXTS, LOOKS, NA
 TEXTS = [
     *(f"It is {secret} for now." for secret in LOOKS.values()),
     *(text for text, _ in IN_TEXTS),
+    # The shortest text that has a secret.
+    "密码=1",
     *(one for one in HARMLESS if isinstance(one, str)),
 ]
 
@@ -30,6 +32,7 @@ def test_the_tables_are_those_of_the_server() -> None:
     assert assignments._HEAD == secrets._HEAD
     for name in ("_PASSWORDS", "_KEYS", "_TOKENS", "_TOKEN_LISTS", "_WORDS", "_BESIDE"):
         assert getattr(secret_names, name) == getattr(of_server, name)
+    assert masking._SHORTEST == secrets._SHORTEST
     assert (masking.MASKED, masking._NAMING, masking._VALUED) == (secrets.MASKED, of_server._NAMING, of_server._VALUED)
 
 

@@ -86,8 +86,13 @@ def to_comparable(rules: BusinessRuleSet) -> dict[str, Any]:
 
 
 def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> BusinessRuleSet:
-    """Return a changed set with the next version number after the current set; a new set keeps its own number."""
-    return rules if in_force is None else rules.model_copy(update={"version": in_force.version + 1})
+    """Return a changed set with the next version number after the current set; a new set keeps its own number.
+
+    After the highest number, all versions of the set have this number.
+    """
+    if in_force is None:
+        return rules
+    return rules.model_copy(update={"version": min(in_force.version + 1, HIGHEST_VERSION)})
 
 
 def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet, ...]:

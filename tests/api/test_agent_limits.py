@@ -14,7 +14,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, ToolResult
 from tests.api.support import client, problem
 from tests.diagnostics.files.support import report
-from tests.handoffs.hooks.support import before
+from tests.handoffs.hooks.support import before, start
 from tests.handoffs.support import NOT_JSON, payload
 
 pytestmark = pytest.mark.django_db
@@ -191,3 +191,10 @@ def test_a_bound_key_sends_no_log(tenant: Tenant) -> None:
         answer = api.post("/logs", params={"source": "a.log"}, content=b"agent=writer file_missing\n")
     assert (answer.status_code, answer.json()["title"]) == (403, "Key limited to agents")
     assert not LogImport.objects.filter(tenant=tenant).exists()
+
+
+def test_the_start_of_an_agent_that_the_key_may_not_speak_for_says_why_nothing_is_stored(tenant: Tenant) -> None:
+    with bound(tenant, "researcher") as api:
+        shown = api.post("/hooks/post-tool-use", json=start()).json()
+    assert "researcher" in str(shown)
+    assert not Handoff.objects.exists()

@@ -11,7 +11,7 @@ from handoffaudit.policy.agents import DeclaredRole, DeclaredRoutes
 from handoffaudit.policy.kinds import KINDS, rules, schemas, strictness
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.prompts import PromptRow
-from handoffaudit.policy.rules import example_sets
+from handoffaudit.policy.rules import HIGHEST_VERSION, example_sets
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import NoSuchVersion, Stale, Versions
@@ -147,6 +147,13 @@ def test_a_changed_set_counts_on_and_the_others_stay(tenant: Tenant) -> None:
     table = rules.revert(tenant=tenant, to_version=1, base_version=2, actor="ada")
     assert {one.set_id: one.version for one in table.rows} == {cmt.set_id: 1, signals.set_id: 3}
     assert table.row(signals.set_id) == signals.model_copy(update={"version": 3})
+
+
+def test_a_set_with_the_highest_number_can_be_changed(tenant: Tenant) -> None:
+    highest = a_set(1).model_copy(update={"version": HIGHEST_VERSION})
+    rules.save(tenant=tenant, base_version=0, rows=[highest], actor="ada")
+    (changed,) = rules.upsert_row(tenant=tenant, base_version=1, row=a_set(2), actor="ada").rows
+    assert (changed.version, changed.name) == (HIGHEST_VERSION, "Signals 2")
 
 
 def test_another_number_alone_is_no_change_of_a_set(tenant: Tenant) -> None:

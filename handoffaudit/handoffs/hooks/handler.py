@@ -257,6 +257,8 @@ def _handle_start(request: HookRequest) -> Ruling:
         task, row = _store_task(request, wait=False)
     else:
         task = wait_for_verdict(request, row.handoff, wait=False)
+    if row is None:
+        return rule_unstored(task)
     explanation = f"{request.event.target or 'An agent'} has just started, so its result is not known yet."
     return decide(request, ObjectiveCheck(Status.NOT_APPLICABLE, explanation), replace(task, verdict=None))
 

@@ -37,7 +37,7 @@ from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import schema
 from handoffaudit.validation.layers import LAYERS
 
-PLAIN_GOAL, GROUNDED_GOAL = 2.0, 3.0
+PLAIN_GOAL, GROUNDED_GOAL = 1.6, 3.0
 RATE_GOAL = 1500
 GROUNDING_MS_GOAL = 1.0
 # The cost counts as linear if a byte costs at most this many times as much in a larger document as in one of 4 KiB.

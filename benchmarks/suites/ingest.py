@@ -14,8 +14,8 @@ from benchmarks.options import Options
 from benchmarks.places import Place
 from benchmarks.report import Row, number
 
-SINGLE_GOAL, SINGLE_SHARE = 1000, 0.7
-BATCH_GOAL, BATCH_SHARE = 8000, 0.5
+SINGLE_GOAL, SINGLE_SHARE = 1000, 0.8
+BATCH_GOAL, BATCH_SHARE = 8000, 0.6
 SQLITE_SHARE = 0.7
 CONNECTIONS = 8
 BATCH, BATCH_CONNECTIONS = 500, 4

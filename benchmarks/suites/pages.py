@@ -137,10 +137,40 @@ def _compared(
                 _measure(few, few_web.port, options)
                 _measure(many, many_web.port, options)
             empty = load.send(_gets(bare.port, ("/empty",), "", options.requests)).only(200)
+            verdicts = _judge((few, many), (few_web.port, many_web.port), options)
             rates = _ingest((few, many), (few_web.port, many_web.port), options) if options.by_server else None
         yield from _rows(few_place.name, few, many, empty.percentile(0.5), options.rows)
+    yield _verdict_row(few_place.name, *verdicts, options.rows)
     if rates:
         yield _ingest_row(*rates, options.rows)
+
+
+def _judge(filled: tuple[Filled, Filled], ports: tuple[int, int], options: Options) -> tuple[list[float], list[float]]:
+    """Return the milliseconds from a submission to its verdict in both databases, in ascending order.
+
+    The web process judges each handoff itself. No worker runs.
+    """
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(options.page_rounds):
+        for which, port in enumerate(ports):
+            headers = (("Authorization", f"Bearer {filled[which].key}"), ("Prefer", "wait=10"))
+            one = Load(port, "/api/v1/handoffs", headers=headers, connections=1, seconds=60.0, most=3)
+            load.send(one).only(200)
+            most = max(5, options.requests // options.page_rounds)
+            found[which].extend(load.send(replace(one, most=most)).only(200).latencies)
+    return sorted(found[0]), sorted(found[1])
+
+
+def _verdict_row(database: str, few: list[float], many: list[float], sizes: tuple[int, int]) -> Row:
+    growth = _at(many, 0.5) / _at(few, 0.5)
+    return Row(
+        what=f"POST to verdict, one at a time, {database}, {number(sizes[1])} handoffs",
+        figure=f"p50 {_at(many, 0.5):.1f}, p95 {_at(many, 0.95):.1f} ms",
+        floor=f"{number(sizes[0])}: p50 {_at(few, 0.5):.1f}, p95 {_at(few, 0.95):.1f} ms",
+        ratio=f"{growth:.2f}",
+        goal=f"≤ {GROWTH}",
+        met=growth <= GROWTH,
+    )
 
 
 def _ingest(filled: tuple[Filled, Filled], ports: tuple[int, int], options: Options) -> tuple[float, float]:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The agents whose tool calls enclose the current task, and a mark for each of these calls: whether an agent runs inside
-# the call.
+# The agents whose tool calls enclose the current task, and for each of these calls, whether an agent runs inside it.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
 # These exceptions are neither a result nor a failure of a tool.

@@ -301,7 +301,7 @@ def _store(
 def _was_removed(report: FileReport) -> bool:
     """Return whether retention removed the report's row.
 
-    Otherwise, the row is missing because the handoff with the report's id was never a file report.
+    Otherwise, the row is missing because the handoff stored under the sent `handoff_id` was never a file report.
     """
     removed = RetentionRun.objects.filter(
         tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ONLY_ON_REQUEST = sys.maxsize
 
 
-# An expression without a value. Even if a transaction with this expression only reads, its commit waits for a
+# An expression that is selected only for its effect: even if the transaction only reads, its commit waits for a
 # synchronous standby, which may lack what the transaction has read.
 AWAIT_STANDBY: Final = (
     "CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(TRUE, '', '') END"

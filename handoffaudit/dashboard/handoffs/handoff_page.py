@@ -257,7 +257,7 @@ def _file_report(who: TenantMembership, shown: Handoff) -> FileReport | None:
 
 
 def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
-    """Tell a page that waits for the verdict to reload, or answer 204 if nothing is new.
+    """Answer a page that waits for the verdict: `HX-Refresh` reloads the page, 204 says that nothing is new.
 
     The structural verdict arrives before the LLM's verdict, so a page can reload twice.
     """

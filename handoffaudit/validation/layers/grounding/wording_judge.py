@@ -25,7 +25,7 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 
 _MOST = 3
 
-# A sentence with fewer content words does not count as a sentence: `Yes!` has none.
+# A sentence with fewer content words does not count as a sentence: `So am I.` has none.
 _SHORTEST_SENTENCE = 2
 
 
@@ -34,7 +34,7 @@ class Departure:
     """Measures of a claim against its source.
 
     - `apart`: the share of neighbouring content words that never stand near one another in the source.
-    - `new_triples`: the share of three words in a row that the source does not have in a row.
+    - `new_triples`: the share of the claim's triples (three words in a row) that the source does not have.
     - `new_pairs`: the square root of the number of neighbouring words that are not neighbours in the source.
     - `covered`: the share of a sentence's content words that one sentence of the source holds, for the sentence of the
       claim with the lowest share.
@@ -194,11 +194,12 @@ _SUMMARY_RATIO = 0.6
 
 _KNOWN_SHARE = 0.45
 
+# A bare number is not wording.
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 _CASED = re.compile(r"[A-Z][a-z]")
 
-# Code, JSON, tables, lists and identifiers are not prose, and a bare number is not wording.
+# Code, JSON, tables, lists and identifiers are not prose.
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
 
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")

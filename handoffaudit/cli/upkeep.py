@@ -208,7 +208,7 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
             written += 1
     out.flush()
     if filters.code and not written and not _is_code(filters.code):
-        raise Stop(f"--code is {filters.code!r}, which is not a rule code: Help, Codes in the product lists all.")
+        raise Stop(f"--code is {filters.code!r}, which is not a rule code: the product lists all under Help, Codes.")
     left_out = f" {unreadable:,} that are not JSON were left out." if unreadable else ""
     left_out += f" {removed:,} whose documents retention has removed were left out." if removed else ""
     click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)

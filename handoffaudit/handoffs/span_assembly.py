@@ -361,7 +361,7 @@ def _make_submission(tree: Tree, found: Found) -> Submission:
 
 
 def _finish(rows: Sequence[TelemetryTrace], now: datetime) -> None:
-    """End the leases until the next looks, and remove the traces that need no further look.
+    """End the leases, set the times of the next looks, and remove the traces that need no further look.
 
     A trace that got more spans meanwhile is due at the time that its last export set.
     """

@@ -102,7 +102,7 @@ def _record(made: Iterable[tuple[Tenant, dict[str, Any]]], *, was_written: bool)
         columns: dict[str, Any] = {"at": timezone.now()}
         if was_written:
             columns |= {"audit_number": facts["audit_number"], "seal_number": facts["seal_number"]}
-        # The numbers of a checkpoint that was never written differ from those of every log.
+        # Until the first checkpoint is written, the row has numbers of no log, so that the tenant becomes due again.
         Checkpoint.objects.update_or_create(
             tenant=tenant,
             defaults=columns,

@@ -65,7 +65,7 @@ _FEW_FACTS = 15
 
 _LONG_SERIES = 8
 
-# If a text has fewer checked statements, one statement against the data must not count as a large share of them.
+# In a text with fewer checked statements than this, one statement against the data must not count as a large share.
 _FEW_FINDINGS = 3
 
 _TOKEN = re.compile(r"\S+")

@@ -256,9 +256,12 @@ class WorkerLock:
     def hold_alone(self) -> Iterator[None]:
         with self._changed:
             self._waiting_alone += 1
-            self._changed.wait_for(lambda: not self._is_alone and not self._inside)
-            self._waiting_alone -= 1
-            self._is_alone = True
+            try:
+                self._changed.wait_for(lambda: not self._is_alone and not self._inside)
+                self._is_alone = True
+            finally:
+                self._waiting_alone -= 1
+                self._changed.notify_all()
         try:
             yield
         finally:

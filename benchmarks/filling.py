@@ -242,7 +242,7 @@ def list_samples(tenant: Tenant) -> Iterator[Sample]:
 def update_statistics() -> None:
     """Update the statistics of PostgreSQL's planner and remove dead rows, as PostgreSQL itself would do in a month.
 
-    The product keeps no statistics on SQLite, so SQLite plans without them.
+    On SQLite, the statistics do not depend on the rows.
     """
     if db.is_postgresql():
         with connection.cursor() as cursor:

@@ -60,9 +60,10 @@ def is_damage(error: BaseException | None) -> bool:
 _ROWS = 1_000_000
 # The number of different values in columns that many rows share, within a tenant. Other columns count as unique.
 _VALUES = {
-    "tenant_id": 1,
+    # With one tenant, SQLite would rather read a whole table than look for the rows of a tenant in an index.
+    "tenant_id": 2,
     # A few reviewers make all decisions.
-    "actor": 2,
+    "actor": 1,
     **dict.fromkeys(("state", "outcome", "kind", "status", "severity", "reason", "source", "fallback", "runtime"), 5),
     **dict.fromkeys(("handoff_type", "code", "phase", "subscriber_id", "person_id", "to_id"), 10),
     **dict.fromkeys(("source_agent_id", "target_agent_id", "agent", "score", "day", "group_id"), 40),
@@ -93,17 +94,31 @@ _INDEXES = """
 
 
 def store_statistics(connection: sqlite3.Connection) -> None:
-    """Store the planner's statistics of the tables with a tenant, whatever rows they have now.
+    """Store the planner's statistics of the tables with a tenant, whatever rows they have now, unless they are stored.
 
     Without statistics, SQLite takes the rows of one tenant for few, and reads all of them instead of a better index.
     """
-    connection.execute("ANALYZE sqlite_schema")
-    connection.execute("DELETE FROM sqlite_stat1")
-    rows = [
+    rows = {
         (table, name, _describe(json.loads(columns), _SHARES.get(name, _FEW) if is_partial else 1.0))
         for table, name, is_partial, columns in connection.execute(_INDEXES).fetchall()
-    ]
-    connection.executemany("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", rows)
+    }
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat_'")}
+    read = "SELECT tbl, idx, stat FROM sqlite_stat1"
+    if tables == {"sqlite_stat1"} and set(connection.execute(read)) == rows:
+        return
+    # A savepoint also works within a transaction. Half of the statistics would be worse than none.
+    connection.execute("SAVEPOINT statistics")
+    try:
+        connection.execute("ANALYZE sqlite_schema")
+        # An `ANALYZE` of an operator may have made other tables, whose samples would count as well.
+        for table in {"sqlite_stat1", *tables}:
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        connection.executemany("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", sorted(rows))
+    except BaseException:
+        connection.execute("ROLLBACK TO statistics")
+        raise
+    finally:
+        connection.execute("RELEASE statistics")
     # This connection uses the new statistics from now on, others when they open the database.
     connection.execute("ANALYZE sqlite_schema")
 

@@ -18,7 +18,7 @@ from django.db.models import Model
 from psycopg_pool import PoolTimeout
 
 from handoffaudit.cli import Stop
-from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
+from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage, store_statistics
 
 
 @contextmanager
@@ -137,6 +137,10 @@ def migrate() -> None:
             create_tables()
         elif is_behind():
             call_command("migrate", interactive=False, verbosity=0)
+        if connection.vendor == "sqlite":
+            # A new version may have other statistics without a migration.
+            connection.ensure_connection()
+            store_statistics(connection.connection)
         if connection.vendor == "sqlite" and not _migrate_lock().stat().st_size:
             _migrate_lock().write_text(f"The tables of {connection.settings_dict['NAME']} are made.\n")
 

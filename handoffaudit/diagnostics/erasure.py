@@ -193,9 +193,7 @@ def _work(one: Erasure) -> None:
         if erases and target.before is not None and not one.reached:
             target.before(one.tenant)
         holds = legal_holds.share(one.tenant)
-        rows = target.rows(one.tenant).order_by("pk")
-        if one.reached:
-            rows = rows.filter(pk__gt=one.reached)
+        rows = target.list_next(one.tenant, one.reached)
         # Without the lock, a change between reading and storing a row would be lost.
         batch = list(rows.select_for_update(of=("self",)).only(*target.columns)[: target.batch])
         changed = _find_changes(target, batch, pattern_of(one.value), one.value)

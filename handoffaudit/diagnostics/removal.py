@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import Model, QuerySet, Value
+from django.db.models import AutoField, Model, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.utils import timezone
 
@@ -192,8 +192,10 @@ def _list_lineages(tenant: Tenant, handoffs: "QuerySet[Handoff]") -> set[str]:
 
 def _end_removal(tenant: Tenant, lineages: set[str], before: datetime) -> None:
     """Remove the remediation records of lineages of which no handoff is left, and note the removal."""
-    left = set(Handoff.objects.filter(tenant=tenant, lineage__in=lineages).values_list("lineage", flat=True))
-    left |= set(Handoff.objects.filter(tenant=tenant, handoff_id__in=lineages).values_list("handoff_id", flat=True))
+    handoffs = Handoff.objects.filter(tenant=tenant)
+    # Without the condition of the partial index, SQLite would read all handoffs.
+    left = set(handoffs.filter(lineage__in=lineages).exclude(lineage="").values_list("lineage", flat=True))
+    left |= set(handoffs.filter(handoff_id__in=lineages).values_list("handoff_id", flat=True))
     Remediation.objects.filter(tenant=tenant, lineage__in=lineages - left).delete()
     _note_removal(tenant, next_midnight(before))
 
@@ -280,6 +282,17 @@ class ErasureTarget:
 
     def rows(self, tenant: Tenant) -> "QuerySet[Any]":
         return self.model._default_manager.filter(**{self.tenant: tenant})  # noqa: SLF001 -- Django's documented API
+
+    def list_next(self, tenant: Tenant, reached: str) -> "QuerySet[Any]":
+        """Return the rows of the next batch in the order of their keys, after the key `reached` if it is not empty."""
+        # Without a first key, SQLite would read all rows of the tenant.
+        lowest = 0 if isinstance(self.model._meta.pk, AutoField) else uuid.UUID(int=0)  # noqa: SLF001 -- Django's documented API
+        later = Q(pk__gt=reached or lowest)
+        if self.model is HandoffBody:
+            # The table has no tenant, and SQLite would sort all handoffs of the tenant.
+            handoffs = Handoff.objects.filter(later, tenant=tenant, body__isnull=False).order_by("pk")
+            later = Q(pk__in=list(handoffs.values_list("pk", flat=True)[: self.batch]))
+        return self.rows(tenant).filter(later).order_by("pk")
 
     def save(self, tenant: Tenant, pk: Any, columns: Mapping[str, Any]) -> None:
         """Store the changed values of a row, each cut to the length of its column."""

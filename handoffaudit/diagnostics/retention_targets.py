@@ -287,23 +287,22 @@ def _documents(tenant: Tenant) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant, body__isnull=False)
 
 
-def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[HandoffBody]":
-    """Return old documents that no worker and no person needs again.
+def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
+    """Return the handoffs with old documents that no worker and no person needs again.
 
     The documents of some handoffs stay: of waiting handoffs, of rejected handoffs, which may be repaired or approved,
     of open tasks, and of unverified handoffs that are still rechecked. A recent decision can still be undone, so its
     document stays as well.
     """
-    is_settled = Exists(_list_settled(tenant, terms).filter(pk=OuterRef("pk")))
-    return HandoffBody.objects.filter(is_settled, pk__lt=first_id_at(terms.before))
+    return _list_settled(tenant, terms).filter(body__isnull=False)
 
 
 def _remove_documents(due: DueRows) -> int:
     """Remove documents, and record the time, the rule and the SHA-256 of each removed document."""
     # With the lock, nobody can reopen one of the handoffs meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
-    bodies = _old_documents(due.tenant, due.terms).filter(pk__in=due.pks)
-    now, rows = timezone.now(), bodies.values_list("pk", "handoff__handoff_type", "original")
+    handoffs = _old_documents(due.tenant, due.terms).filter(pk__in=due.pks)
+    now, rows = timezone.now(), handoffs.values_list("pk", "handoff_type", "body__original")
     left = [
         RemovedDocument(
             handoff_id=pk,
@@ -377,7 +376,7 @@ KINDS: Final[dict[Data, RetentionTarget]] = {
     Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls, handoff="handoff"),
     Data.DELIVERIES: RetentionTarget(_deliveries, _old_deliveries, _remove_deliveries),
     Data.TOOL_RESULTS: RetentionTarget(_tool_results, _old_tool_results, _remove_tool_results, trace="trace_id"),
-    Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents, handoff="handoff_id"),
+    Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents, handoff="pk", trace="trace_id"),
     Data.HANDOFFS: RetentionTarget(
         _handoffs, _old_handoffs, _remove_handoffs, handoff="pk", trace="trace_id", batch=removal.HANDOFFS_AT_ONCE
     ),

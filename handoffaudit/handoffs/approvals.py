@@ -186,7 +186,7 @@ def carry_over(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     for tenant_id, group in groupby(sorted(retries, key=_tenant_of), _tenant_of):
         some = list(group)
         lineages = {one.handoff.lineage for one in some}
-        same_lineage = Q(handoff__handoff_id__in=lineages) | Q(handoff__lineage__in=lineages)
+        same_lineage = Q(handoff__handoff_id__in=lineages) | Q(handoff__lineage__in=lineages) & ~Q(handoff__lineage="")
         rows = Approval.objects.filter(same_lineage, tenant=tenant_id, used_at=None, expires_at__gt=timezone.now())
         known = list(rows.filter(handoff__state=State.APPROVED).select_related("handoff").order_by("pk"))
         hashes = _hash_documents([one.handoff.pk for one in some]) if known else {}

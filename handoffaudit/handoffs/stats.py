@@ -24,7 +24,7 @@ from handoffaudit.handoffs.compiled_queries import (
     sum_rows,
 )
 from handoffaudit.handoffs.counts import widen_to_days
-from handoffaudit.handoffs.filters import first_id_at, is_overdue
+from handoffaudit.handoffs.filters import first_id_at, is_in_states, is_overdue
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, JudgeLease, State
 from handoffaudit.handoffs.periods import HOUR, TimeBucket, TimeScale
 from handoffaudit.validation.times import hour_of
@@ -158,7 +158,7 @@ def count_unjudged(tenant: Tenant) -> Unjudged:
         {state: waiting.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
         waiting.filter(parked=False)[:COUNTED_LIVE].count(),
         oldest.since if oldest else None,
-        waiting.filter(parked=True)[:COUNTED_LIVE].count(),
+        Handoff.objects.filter(is_in_states(WAITING_STATES), tenant=tenant, parked=True)[:COUNTED_LIVE].count(),
     )
 
 

@@ -140,9 +140,10 @@ def migrate() -> None:
         if connection.vendor == "sqlite":
             # A new version may have other statistics without a migration.
             connection.ensure_connection()
-            store_statistics(connection.connection)
-        if connection.vendor == "sqlite" and not _migrate_lock().stat().st_size:
-            _migrate_lock().write_text(f"The tables of {connection.settings_dict['NAME']} are made.\n")
+            with connection.wrap_database_errors:
+                store_statistics(connection.connection)
+            if not _migrate_lock().stat().st_size:
+                _migrate_lock().write_text(f"The tables of {connection.settings_dict['NAME']} are made.\n")
 
 
 def _migrate_lock() -> Path:

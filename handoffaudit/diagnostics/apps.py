@@ -27,4 +27,5 @@ def _store_statistics(**_: Any) -> None:
 
     if connection.vendor == "sqlite":
         connection.ensure_connection()
-        sqlite_file.store_statistics(connection.connection)
+        with connection.wrap_database_errors:
+            sqlite_file.store_statistics(connection.connection)

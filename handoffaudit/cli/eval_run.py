@@ -310,7 +310,7 @@ class Run:
 
     def _describe_progress(self) -> str:
         failed = sum(sum(file.failures.values()) for file in self.files)
-        # A question whose stored answer can't be read is asked again, beyond the plan.
+        # If a stored answer can't be read, its question is asked again. The plan does not count these questions.
         to_ask = max(len(self.plan.to_ask), self.calls + self.crew.under_way)
         text = f"asked {self.calls:,} of {to_ask:,} · {self.spent_usd:.4f} USD"
         if failed:

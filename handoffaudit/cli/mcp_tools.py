@@ -155,7 +155,7 @@ class Tools:
         target_agent: Name,
         data: Data,
         handoff_type: Name = "handoff",
-        trace_id: Annotated[str, Field(description="The piece of work, whose earlier handoffs are considered.")] = "",
+        trace_id: Annotated[str, Field(description="The piece of work. Its earlier handoffs are considered.")] = "",
         reason: Annotated[str, Field(description="Why the work goes to this agent, or returns to it.")] = "",
         context: Context = None,
         evidence: Evidence = None,

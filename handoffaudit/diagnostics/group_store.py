@@ -354,7 +354,7 @@ def end_code_mutes() -> None:
 
 
 def _mute_of(mute: CodeMute) -> dict[str, Any]:
-    """Return the mute columns of a group whose rule code is muted."""
+    """Return the mute columns of a group with a muted rule code."""
     return {
         "muted_at": mute.muted_at,
         "muted_by": mute.muted_by,

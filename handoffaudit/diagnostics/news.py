@@ -45,7 +45,7 @@ Route = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MovedRate:
-    """A route whose acceptance rate moved, with the rate of the weeks before yesterday and the rate since yesterday."""
+    """A route with a changed acceptance rate: the rate of the weeks before yesterday, and the rate since yesterday."""
 
     source: str
     target: str

@@ -38,9 +38,9 @@ def gated(
 ) -> Handoff[Any, Any]:
     """Return a handoff that asks for a verdict first; give it to `Agent(handoffs=[gated(writer)])`.
 
-    If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person. A handoff
-    that is rejected, declined or still held then goes back to its sender, whose LLM reads why. `policy="observe"` sends
-    the handoff and stops nothing.
+    If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person. After
+    that, a rejected, declined or held handoff returns to its sender. The LLM of the sender reads why.
+    `policy="observe"` sends the handoff and stops nothing.
 
     With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
     circular chain, which is rejected without a reason and held with a reason. The reason is `reason` or

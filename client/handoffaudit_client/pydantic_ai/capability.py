@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The agents whose tool calls enclose the current task, and for each of these calls, whether an agent runs inside it.
+# The agents with a tool call around the current task. For each call, `_calls` says whether an agent runs inside it.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
 # These exceptions are neither a result nor a failure of a tool.

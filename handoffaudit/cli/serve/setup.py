@@ -160,7 +160,7 @@ def _tell(prepared: Prepared) -> None:
 
 
 def fill_samples() -> None:
-    """Load the handoff files and logs of the sample, whose handoffs `up --sample` has already imported."""
+    """Load the handoff files and logs of the sample. `up --sample` has imported its handoffs before."""
     start_with_database()
     from handoffaudit.accounts import tenants
     from handoffaudit.diagnostics import sample_tenants

@@ -65,8 +65,8 @@ REASON_TEXTS = {
         "Unrecoverable",
         "The log line gives reason=text_fallback_fail: neither the file nor the text block of the response could be "
         "used, so the phase failed.",
-        "Have the agent write its handoff file, and end its response with the text block. Send reports instead of "
-        "lines to learn what is wrong with the file and with the text block.",
+        "Have the agent write its handoff file, and end its response with the text block. Reports say "
+        "what is wrong with the file and with the text block; send reports instead of log lines.",
     ),
     OTHER: ReasonText(
         "No reason given",

@@ -68,7 +68,7 @@ def describe_value(field: str, value: Any, message: str, remedy: str, **more: An
 
 
 def error_members(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the members of a problem document: `errors` and, if there is a single error, also its members."""
+    """Return the members of a problem document: `errors`, and `field`, `value` and `remedy` of a single error."""
     if len(errors) != 1:
         return {"errors": errors}
     return {name: errors[0][name] for name in ("field", "value", "remedy")} | {"errors": errors}
@@ -280,7 +280,8 @@ FAULT = "handoffaudit.fault"
 class ProblemMiddleware:
     """Middleware that turns Django's own error responses under `/api/` into problem documents.
 
-    Examples are an unknown address, a wrong method, and a bug of our own.
+    Examples are an unknown address, a wrong method, and a bug of our own. The middleware also answers 503 for pages and
+    calls if the database does not work, counts refused submissions, and gives exporters errors in their protocol.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

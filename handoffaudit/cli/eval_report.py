@@ -144,7 +144,7 @@ def _file_as_json(file: FileRun, show: int) -> dict[str, Any]:
 
 
 def run_lines(run: Run, layers: list[str]) -> Iterator[str]:
-    """Yield a table for each file: the local layers, then the LLM, on the same items."""
+    """Yield a table for each file (the local layers, then the LLM), the wrongly judged items, and the cost."""
     model = run.caller.model_of(Role.FAST)
     for number, file in enumerate(run.files):
         if number:

@@ -1,4 +1,4 @@
-"""Follower of a run's folder: expected handoff files, files that are due, and the loop that reports them."""
+"""Follower of a run's folder: expected handoff files, files that are due, and the watcher that reports them."""
 
 import json
 import re

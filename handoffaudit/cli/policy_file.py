@@ -1,6 +1,6 @@
 """Policy files and files of cases: YAML with limits, the line of every value, and the text of an exported set.
 
-The events of the parser are read one by one. Too deep nesting, too many values and aliases are therefore refused before
+The events of the parser are read one by one. Aliases, too deep nesting and too many values are therefore refused before
 anything is built from them, and no tag of YAML creates an object.
 """
 
@@ -31,7 +31,8 @@ FORMAT: Final = 1
 HEAD: Final = "# Policies of handoffaudit. A kind that is named here is replaced as a whole.\n"
 CASES_HEAD: Final = "# Cases of handoffaudit: handoffs with the verdict that they should have.\n"
 
-# YAML 1.2 (core schema, without octal numbers): `on`, `yes` and dates are texts, unlike in YAML 1.1.
+# YAML 1.2 (core schema, without octal and hexadecimal numbers, infinity and NaN): `on`, `yes` and dates are texts,
+# unlike in YAML 1.1.
 _CONSTANTS: Final = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -93,7 +94,7 @@ class PolicyFile:
 
 
 def _find_row(kind: str, rows: Sequence[Any], name: str) -> int | None:
-    """Return the number of the row with that name, the last one if there are several. `set 3` is the third row."""
+    """Return the index of the last row with that name, or None. `set 3` is the third row."""
     if kind == "handoff_files":
         return 0 if rows else None
     if numbered := _NUMBERED.fullmatch(name):

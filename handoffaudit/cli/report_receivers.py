@@ -51,7 +51,7 @@ def make_report(
 ) -> dict[str, Any]:
     """Return the document for `POST /handoff-files`, within the size limit of the endpoint.
 
-    `at` is the time of the file's last change, or of the look-up.
+    `at` is the time of the last change of the file (of the folder above it if the file is missing), or of the look-up.
     """
     file = looked.file
     made: dict[str, Any] = {"run_id": _text(about.run_id), "agent": _text(about.agent), "phase": _text(about.phase)}

@@ -47,9 +47,9 @@ class Step:
     """One handoff of a trace.
 
     `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
-    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or a
-    tool, or the whole text is the output of a program. `is_noted` is true if a finding of the severity `info` names a
-    value that is in no source.
+    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or an
+    observer, or the source's role is not declared and the handoff is an order without sources or the output of a
+    program. `is_noted` is true if a finding of the severity `info` names a value that is in no source.
     """
 
     key: str

@@ -55,7 +55,10 @@ def read_turn(span_data: Any) -> Turn:
 
 
 def last_text(items: Any) -> str:
-    """Return the last text in a conversation, except texts about handoffs; '' if there is none."""
+    """Return the last text in a conversation; '' if there is none.
+
+    Instructions, reasoning and texts about handoffs do not count.
+    """
     if isinstance(items, str):
         return items
     for item in reversed(_plain(items)):

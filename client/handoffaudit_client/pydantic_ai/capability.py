@@ -41,8 +41,8 @@ class HandoffCapability(AbstractCapability[Any]):
     counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose tools have led here. The
-    reason is `reason` or `handoff_reason` among the arguments, else the parameter. The result of a tool inside which an
-    agent with this capability runs is not captured.
+    reason is `reason` or `handoff_reason` among the arguments, else the parameter. The results of the tools in
+    `targets` are not captured, and neither is the result of a tool inside which an agent with this capability runs.
     """
 
     def __init__(

@@ -223,7 +223,8 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
     """Return the address of the health lines in logs that match the filters; empty if no log has health lines.
 
-    A filter without a field of its own in the log search becomes part of the searched text.
+    The filter `runtime` becomes part of the searched text. The filters `source` and `failed` are left out, and
+    `fallback` counts only without `reason`.
     """
     if not file_stats.has_log_counts(who.tenant):
         return ""

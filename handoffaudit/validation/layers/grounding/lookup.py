@@ -120,7 +120,7 @@ class Lookup:
     def _way(self, number: Number) -> str:
         """Return how a number follows from other numbers.
 
-        The grounded numbers of the claim are parsed only here, when a derivation is first needed.
+        The grounded numbers of the claim are parsed only here, when a derivation is needed.
         """
         if self._derivation is None:
             self._derivation = Derivation(self.index.operands)

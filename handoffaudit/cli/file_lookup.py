@@ -283,7 +283,7 @@ def find_elsewhere(name: str, root: Path, expected: Path) -> list[str]:
 
 
 def walk(root: Path, *, most: int = MOST_ENTRIES) -> Iterator[Path]:
-    """Yield the files below `root`, upper folders first, after looking at no more than `most` entries."""
+    """Yield the files below `root`, upper folders first. Stop after `most` entries."""
     folders = deque([(root, 0)])
     seen = 0
     while folders:
@@ -370,7 +370,7 @@ def _read_folder_change(entry: "os.DirEntry[str]") -> int | None:
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """Return the values that change with a file: time, size and identity; None if there is no readable file."""
+    """Return the values that change with a file: time, size and identity; None if the file can't be looked up."""
     try:
         found = path.stat()
     except OSError:

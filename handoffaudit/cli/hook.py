@@ -190,7 +190,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
 ) -> None:
     """Check an event of an agent host against the server.
 
-    The event is JSON on standard input. An event that is not a delegation and that needs no rules exits at once with 0.
+    The event is JSON on standard input. For an event that is no delegation and needs no rules, exits at once with 0.
 
     Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
     is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.

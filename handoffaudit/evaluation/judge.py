@@ -78,7 +78,8 @@ class TraceRoles:
             self._reported.setdefault(trace, set()).update(reported_keys(verdict.claims, subject.reported))
 
 
-# The default policy: every handoff type is strict, and there are no rules.
+# The policy of a judge that is given none: every handoff type is strict, and there are no rules. The policy of a new
+# tenant, in contrast, has lenient types.
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
 
 _NO_HISTORY = History()

@@ -173,7 +173,7 @@ def _find_last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
 
 
 def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
-    """Supersede the attempts that these retries replace, if their state allows it; return the changes of the counts."""
+    """Supersede each attempt that these retries replace, if its state allows it; return the changes of the counts."""
     retries = [handoff for handoff in handoffs if handoff.retry_of]
     newest = {one.lineage: Newest(*_read_newest(one)) for one in retries}
     return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()

@@ -289,7 +289,7 @@ def _is_any_expired() -> bool:
 
 
 def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> None:
-    """Take back the leases on these handoffs, or on all of the tenant, so that workers judge the handoffs again.
+    """Take back the leases on these handoffs, or on all handoffs of the tenant, so that workers judge them again.
 
     Call in the transaction that changed the rows from which verdicts, LLM checks and repairs are made. The results of
     verdicts, LLM checks and repairs under way are then not stored.

@@ -40,7 +40,7 @@ _subscriber = ServerBreaker()
 def tolerate_faults() -> Generator[None]:
     """Log a database error of the block instead of raising it.
 
-    For a wait after a handoff was stored: an error would make the sender send the handoff again.
+    Use this function for a wait after a handoff was stored. An error would make the sender send the handoff again.
     """
     try:
         yield

@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the timeline: either an event or a comment. `is_own` says that this person wrote the comment."""
+    """An entry of the timeline: either an event or a comment. `is_own` says that the reader wrote the comment."""
 
     at: datetime
     event: Event | None = None

@@ -169,7 +169,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedFinding:
-    """Findings with the same rule code and difference, from the current verdict, the draft's verdict, or both.
+    """Findings with the same rule code, severity and difference, from the current or the draft's verdict, or both.
 
     `issue` is the first of them, and `others` are the rest. `before` is the current severity if only the severity
     changes.
@@ -184,8 +184,8 @@ class ComparedFinding:
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     """Return the findings of both verdicts: new findings, then removed, then changed severities, then the others.
 
-    Findings with the same rule code and difference form one entry. The entries contain at most `MOST_ISSUES` findings,
-    and no notes.
+    Findings with the same rule code, severities and difference form one entry. The entries contain at most
+    `MOST_ISSUES` findings, and no notes.
     """
     before, after = _by_place(now), _by_place(then)
     new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]

@@ -136,12 +136,15 @@ def count_under_way(kind: CheckKind) -> int:
 
 
 def count_waiting(most: int) -> int:
-    """Return the number of checks without a lease, counted up to `most`."""
+    """Return the number of checks that are free to lease, counted up to `most`. Postponed checks do not count."""
     return ModelCheck.objects.filter(leases.is_free(), tries__lt=settings.LEASE_TRIES)[:most].count()
 
 
 def park_exhausted() -> int:
-    """Park the handoffs whose check used all its tries without a result, and return their number."""
+    """Remove up to 100 checks that used all their tries without a result, and park the handoffs of first checks.
+
+    Return the number of parked handoffs.
+    """
     spent = ModelCheck.objects.filter(leases.is_exhausted()).order_by("handoff_id")
     return sum(_park(check) for check in spent[:100])
 

@@ -93,7 +93,7 @@ def mask_assignments(text: str, mask: str) -> str:
 
 
 def _places(text: str) -> list[int]:
-    """Return the positions of all words in the text, in order."""
+    """Return the positions in the text at which one of `_WORDS` begins, in order."""
     # The letter İ becomes longer in lower case and would shift all positions after it.
     lower = text.replace("\u0130", "I").lower()
     found: list[int] = []

@@ -22,7 +22,7 @@ from handoffaudit.validation.layers.grounding.values import (
 from handoffaudit.validation.layers.grounding.vocabulary import days_of, minutes_of
 from handoffaudit.validation.text import PlainText
 
-# One handoff reports at most this many keys, and a handoff is compared with at most this many keys of its trace.
+# One handoff reports at most `MOST_KEYS` keys. A handoff is compared with about `MOST_KEYS_OF_TRACE` keys at most.
 MOST_KEYS: Final = 500
 MOST_KEYS_OF_TRACE: Final = 20_000
 

@@ -173,7 +173,10 @@ class SourceIndex:
 
     @cached_property
     def numbers(self) -> dict[float, str]:
-        """Return each number of the sources with its spelling there, in order of its first place."""
+        """Return each number of the sources with its spelling there.
+
+        The numbers of `_scaled_numbers` come first, then the figures in the order of their first place.
+        """
         found = self._scaled_numbers.copy()
         count = 0
         for figure in self.figures:

@@ -91,7 +91,11 @@ class Gate:
         raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
 
     def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
-        """Return an answer about the handoff; try again within `left` seconds if the server asks for that."""
+        """Return an answer about the handoff; try again within `left` seconds while the server is busy or broken.
+
+        Raises `Unreachable` if the server gives no usable answer in time, and `_NotAllowed` if a GET finds no handoff
+        that the key may read.
+        """
         until = time.monotonic() + left
         while True:
             left = max(until - time.monotonic(), 0.05)
@@ -136,4 +140,4 @@ class Gate:
 
 
 class _NotAllowed(Exception):
-    """The error for a key that may not read handoffs."""
+    """The error for a handoff that the key may not read, or that the server does not find."""

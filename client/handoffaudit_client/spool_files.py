@@ -32,7 +32,7 @@ class SpoolFile:
         self.path = path
         self.size = size
         self.sent = sent
-        # The lines that are not sent; None before they are counted.
+        # The number of lines that are not sent; None before the lines are counted.
         self.lines: int | None = None
 
     def count(self) -> int:

@@ -70,8 +70,12 @@ class BatchItemOut(Answer):
     verdict: Annotated[BatchVerdictOut | None, Stored] = Field(
         None, description="With `Prefer: wait`: the verdict; left out if the item was not judged in time."
     )
-    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if the status is 422.")
-    title: str = Field("", description="Title of the problem, if the item was refused (403, 409, 413).")
+    issues: list[IssueOut] = Field([], description="Why the document is unreadable, if it is stored as rejected (422).")
+    title: str = Field(
+        "",
+        description="Title of the problem, if the item was refused: 403, 409, 413, or 422 for tool results that can't "
+        "be stored.",
+    )
     detail: str = Field("", description="How to solve the problem.")
 
 

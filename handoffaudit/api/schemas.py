@@ -110,7 +110,7 @@ class VerdictOut(Answer):
     )
     outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
     strictness: str = Field(description="strict or lenient: which layers judged the handoff.", examples=["strict"])
-    mode: str = Field(description="enforce, or shadow: every readable handoff is accepted.", examples=["enforce"])
+    mode: str = Field(description="enforce, or shadow: only structure errors reject a handoff.", examples=["enforce"])
     would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     structural_issues: list[str] = Field(description="Blocking findings of the structural layers, as `path: message`.")
     semantic_issues: list[str] = Field(

@@ -145,12 +145,12 @@ def lift(number: int, reason: str, tenant: str) -> None:
 )
 @click.argument("value")
 @reason_option
-@click.option("--yes", is_flag=True, help="Also erase the value, for good. Without it, rows are only counted.")
+@click.option("--yes", is_flag=True, help="Also erase the value, for good. Without --yes, rows are only counted.")
 @tenant_option
 @data_option
 @json_option
 def erase(value: str, reason: str, tenant: str, *, yes: bool, as_json: bool) -> None:
-    """Count the rows with a VALUE, such as an e-mail or a name, and with --yes replace it in them.
+    """Count the rows with a VALUE, such as an e-mail or a name, and with --yes replace the VALUE in the rows.
 
     Rows that a legal hold keeps are counted as held, and stay unchanged.
     """

@@ -195,7 +195,7 @@ def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespon
 
 @live.refuse_bad_filters
 def _newer_decisions(request: HttpRequest, who: TenantMembership, group: FindingGroup) -> HttpResponse:
-    """Answer the poll of an open group: its number of waiting handoffs and its decisions, where they changed."""
+    """Answer the poll of a group's page: the number of waiting handoffs and the decisions, as far as they changed."""
     (number,), decided = _waiting_numbers(who, [group]), group_members.count_decisions(who.tenant, group.pk)
     context = {"group": group, "line": number, "decided": decided, "review": _review_url(who, group)}
     context["looked_at"] = group_members.MOST_LOOKED_AT

@@ -77,8 +77,9 @@ class GroupFilters(FilterSet):
     """Filters and order of the list of finding groups.
 
     `agent` is the source or the target. `since` and `until` limit the time in which the group was seen; they have the
-    same form as in the list of handoffs. By default, the groups with the most waiting handoffs come first. The orders
-    `growing` and `waiting` leave out groups that do not grow, or that have no waiting handoffs.
+    same form as in the list of handoffs. In every order, regressed groups come first. By default, groups with more
+    waiting handoffs come before others. The order `growing` leaves out groups that do not grow, and the order `waiting`
+    leaves out groups without waiting handoffs.
     """
 
     status: str = declare(
@@ -232,7 +233,7 @@ _After = tuple[str, int, int]
 def _list_urgent(
     rows: "QuerySet[FindingGroup]", numbers: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Return the groups in the default order: for each of `_PARTS`, most waiting first, then last seen first."""
+    """Return the groups in the default order: in each of `_PARTS`, most waiting first, then latest seen first."""
     found: list[tuple[FindingGroup, int]] = []
     steps = [step for part in _PARTS for step in (part, f"quiet-{part}")]
     for step in steps[steps.index(after[0]) if after else 0 :]:

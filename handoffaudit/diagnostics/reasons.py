@@ -143,8 +143,8 @@ _READ = 40
 class UnusedFile:
     """An unused file and its problem.
 
-    `message` describes the problem. `place` is a line and column, or the path of a field. It is empty if there is no
-    place, or if the message already names it.
+    `message` describes the problem. `place` is a line and column, the path of a field, or empty. `place` is always
+    empty for a missing file, and if the message already names the place.
     """
 
     report: FileReport

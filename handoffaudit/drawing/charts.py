@@ -34,7 +34,7 @@ _BOTTOM = 24
 
 _TICKS = 3
 
-# The first digit of an axis step. All other digits are zeros.
+# An axis step is one of these numbers times a power of ten.
 _ROUND = (1, 2, 3, 4, 5, 6, 8, 10)
 
 _LABEL_ROOM = 92

@@ -127,9 +127,9 @@ def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
 
 
 def _filter_flag(tenant: Tenant, filters: Filters) -> "list[QuerySet[Handoff]]":
-    """Return the query for the flag if the filters combine it with others on SQLite, like `_filter_marks`.
+    """Return a query for the flag, in the form of `_filter_marks`, if SQLite is to combine the flag with other filters.
 
-    SQLite would find the handoffs by a state or an agent, and not by the partial index of the flag.
+    Without this query, SQLite would find the handoffs by a state or an agent, and not by the partial index of the flag.
     """
     alone = replace(EVERYTHING, flag=filters.flag)
     others = replace(filters, since=None, until=None, period="", sort=NEWEST)

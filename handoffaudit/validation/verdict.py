@@ -121,7 +121,7 @@ class ChainFacts(msgspec.Struct, frozen=True):
     source. `derived_complete` is False if an ancestor is missing. `shown` is the chain that the limits were applied to.
     `loop` holds the positions of the target in `shown`, and is empty if no rule about loops was broken. `over_from` is
     the first position past the approval length, None if no approval is needed. `repeats` counts the earlier handoffs of
-    the same data to the same target.
+    the same data on the same route in the trace.
     """
 
     declared: tuple[str, ...]

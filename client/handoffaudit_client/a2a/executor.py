@@ -28,7 +28,8 @@ class GatedExecutor(AgentExecutor):
     `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held handoff is
     answered with `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId`, whatever its content, asks
     again: after an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request
-    first waits at most `timeout` seconds for the decision of a person. `policy="observe"` sends and stops nothing.
+    first waits at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops
+    nothing.
 
     The source is the authenticated user, else `from` in the metadata of the message, else `source`.
     """
@@ -104,7 +105,7 @@ async def _answer(
 
 
 def _held_message(context: RequestContext) -> Message | None:
-    """Return the message for which the task waits for a person; None if it waits for nobody."""
+    """Return the message of the held handoff for which the task waits, or None if no handoff of the task is held."""
     task = context.current_task
     if task is None or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return None

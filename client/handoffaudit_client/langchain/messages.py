@@ -55,7 +55,10 @@ def chain_of(messages: Iterable[Any], source: str) -> list[str]:
 
 
 def parent_of(messages: Sequence[Any], trace: str, call_id: str) -> str | None:
-    """Return the id of the last handoff in the messages, except the handoff of this call; None without any."""
+    """Return the id of the last handoff in the messages, except the handoff of this call.
+
+    Return None if there is no such handoff, or without a trace.
+    """
     for message in reversed(messages):
         if trace and is_transfer(message) and message.tool_call_id != call_id:
             return handoff_id_of(trace, message.tool_call_id)

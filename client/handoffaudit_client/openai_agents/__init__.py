@@ -9,7 +9,7 @@
     writer.handoffs.append(gated(researcher))
     Runner.run_sync(researcher, "Who can deliver 40 chairs within a week?")
 
-`docs/connect-openai-agents.md` names its settings and limits.
+`docs/connect-openai-agents.md` names the settings and the limits of the plug-in.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def read_threshold(text: str) -> Any:
 
 
 def threshold_text(value: Any) -> str:
-    """Return a threshold as text for an input; a string stays unquoted where it would not parse as another value."""
+    """Return a threshold as text for an input, with quotes around a string that would parse as another value."""
     if value is None:
         return ""
     text = json.dumps(value, ensure_ascii=False)

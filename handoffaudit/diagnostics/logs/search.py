@@ -64,8 +64,9 @@ class Page:
 
     `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
     next page, if the search has reached its limits. `reached` is the time back to which the search has looked, or None
-    if the search has looked at all lines. `crowded` says that lines may be missing, because too many blocks contain the
-    same moment, or take too long to read. A narrower search finds the missing lines.
+    if the search has looked at all lines. `crowded` says that lines may be missing: too many blocks contain the same
+    moment or take too long to read, or `lines_around` found more lines than its limit. A narrower search finds the
+    missing lines.
     """
 
     items: list[FoundLine]
@@ -219,7 +220,7 @@ def _end_of(block: LogBlock) -> datetime:
 
 
 def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: NewestLines) -> bool:
-    """Open the blocks that have lines on both sides of the cursor. Return True if not all could be opened in time."""
+    """Open the blocks that have lines on both sides of the cursor. Return True if some were left out."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
     # If a block begins at the moment of the cursor and comes after the cursor's block, all its lines were shown before.

@@ -244,7 +244,7 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
     decided = event.to_state in DECISIONS or event.from_state in DECISIONS
     kind = EventType.DECISION if decided else EventType.VERDICT
     if kind is EventType.DECISION and event.from_state == event.to_state:
-        # Somebody assigned a decided handoff.
+        # Somebody assigned a decided handoff, or a later verdict on an approved handoff was stored.
         return
     if kind is EventType.VERDICT and not _is_verdict(event, handoff):
         return

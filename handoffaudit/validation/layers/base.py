@@ -86,7 +86,7 @@ class History(msgspec.Struct, frozen=True):
 class Findings(msgspec.Struct):
     """The results of the layers, for the verdict and for the layers that run later.
 
-    `notes` maps the name of a layer to a text: the values that the layer did not check, or why an objective is met.
+    `notes` maps the name of a layer to a text, such as the values that the layer did not check.
     `models` and `prompts` map the name of a layer to the LLM that was asked, and to the prompt. `unverified` is True if
     the LLM could not be asked, or gave no usable answer. `issues` holds the issues found so far.
     """

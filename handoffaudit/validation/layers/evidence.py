@@ -80,7 +80,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def _has_sources(subject: Subject) -> bool:
-    """Return whether the handoff has evidence or citations, or its type names claim fields."""
+    """Return whether the handoff has evidence or citations, has the format `output`, or its type names claim fields."""
     record = subject.record
     if record.format == OUTPUT_FORMAT or record.evidence or subject.demands.claim_fields is not None:
         return True

@@ -35,8 +35,8 @@ class Batch(NamedTuple):
 class Spool:
     """The spool of this process for one address and key, with the files of ended processes that it has adopted.
 
-    `append` is for the threads of the user and raises `OSError` if the folder cannot be used or is not private. The
-    sender calls the other methods.
+    The threads of the user and the sender call `append`, which raises `OSError` if the folder cannot be used or is not
+    private. The sender and the client call the other methods.
     """
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
@@ -126,7 +126,7 @@ class Spool:
     def next_batch(self, most_lines: int, most_bytes: int) -> Batch | None:
         """Return lines that are not sent, of this process and of ended ones in turn; None if all are sent.
 
-        Raises `OSError` if they can't be read now.
+        Raises `OSError` if the lines can't be read now.
         """
         while True:
             with self._lock:

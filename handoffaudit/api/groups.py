@@ -144,7 +144,7 @@ class GroupOut(Answer):
         validation_alias="days", description="Handoffs per day (UTC) of the last 14 days, today last."
     )
     muted: Annotated[MuteOut | None, BeforeValidator(_muting)] = Field(
-        validation_alias="group", description="Who muted the group and until when; null if not muted."
+        validation_alias="group", description="Who muted the group, and until how many handoffs; null if not muted."
     )
     regressed_at: Moment | None = Field(
         validation_alias=at("group.regressed_at"),

@@ -84,7 +84,7 @@ def create(name: str, tenant: str, scopes: str, seam: str | None, agents: tuple[
 @data_option
 @json_option
 def list_keys(tenant: str, *, as_json: bool) -> None:
-    """List the keys of a tenant: active keys first, then revoked keys."""
+    """List the newest keys of a tenant, with the revoked keys last."""
     start_with_database()
     from handoffaudit.accounts import keys
 

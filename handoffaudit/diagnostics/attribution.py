@@ -85,7 +85,7 @@ def anything_due() -> bool:
 
 
 def run() -> int:
-    """Attribute the judged handoffs that are due, then group older findings, and return the number of handoffs.
+    """Attribute the verdicts that are due, then group the findings of older handoffs, and return the number of both.
 
     Return 0 if another process is attributing. The run ends when nothing is due, or after a minute. While handoffs wait
     to be judged, attribution pauses.
@@ -95,7 +95,7 @@ def run() -> int:
 
 
 def rebuild() -> int:
-    """Discard all attributions, attribute everything again, and return the number of handoffs.
+    """Discard all attributions, attribute everything again, and return the number of verdicts that were due.
 
     Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile.
     """
@@ -235,7 +235,7 @@ def _attribute_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
 
 
 def _load_flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
-    """Return the findings by handoff, without handoffs that have no findings."""
+    """Return the findings of the judged handoffs that have findings, by handoff."""
     judged = [row.verdict for row in rows if row.codes and row.verdict and row.state not in WAITING_STATES]
     found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
     for start in range(0, len(judged), MOST_VERDICTS):

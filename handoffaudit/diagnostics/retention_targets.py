@@ -81,7 +81,7 @@ class Terms:
         return old & Q(id__lt=first_id_at(self.before))
 
     def keeps_some(self, tenant: Tenant, low: uuid.UUID, high: uuid.UUID) -> bool:
-        """Return whether a handoff from the id `low` up to `high` must stay: the opposite of `_old_handoffs`.
+        """Return whether a handoff from the id `low` to before `high` must stay: the opposite of `_old_handoffs`.
 
         Each reason to stay has an index, so the answer takes as long for millions of handoffs as for a few.
         """
@@ -258,12 +258,15 @@ def _caught_up_at() -> datetime:
 
 
 def _list_undoable(tenant: Tenant) -> "QuerySet[Event]":
-    """Return the decisions that can still be undone. The condition on the state is that of a partial index."""
+    """Return the decisions of the last day, among them all decisions that can still be undone without a note.
+
+    The condition on the state is that of a partial index.
+    """
     return Event.objects.filter(tenant=tenant, at__gte=timezone.now() - _UNDOABLE, to_state__in=_DECIDED)
 
 
 def needs_some(tenants: Sequence[int], low: uuid.UUID, high: uuid.UUID) -> bool:
-    """Return whether a worker or a person needs a handoff from the id `low` up to `high`."""
+    """Return whether a worker or a person needs a handoff from the id `low` to before `high`."""
     rows = Handoff.objects.filter(tenant__in=tenants, id__gte=low, id__lt=high)
     return (
         rows.filter(state__in=_NEEDED).exists()
@@ -340,8 +343,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs after an id, and return the id of the last one and their number.
 
-    Return None, and remove none, if there are none, if some of them must stay, or if the partition with their documents
-    was not dropped.
+    Return None, and remove none, if there are none, if some of them must stay, or if `removal.is_dense` refuses their
+    range, for example because the partition with their documents was not dropped.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:

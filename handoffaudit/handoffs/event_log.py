@@ -229,7 +229,10 @@ def log_verdicts(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
 
 
 def log_decision(handoff: Handoff, actor: Actor, note: str) -> None:
-    """Log the decision of a person; call inside the transaction that stores the decision, after the state changed."""
+    """Log that a handoff was decided or reopened.
+
+    Call inside the transaction that stores the change, after the state changed.
+    """
     if _is_wanted(logging.INFO):
         transaction.on_commit(partial(_write_decided, handoff, actor, note))
 

@@ -185,7 +185,7 @@ class _Writer:
 
 
 def build(subject: Subject, key: SealKey, *, by: str, with_audit: bool) -> Iterator[bytes]:
-    """Yield the bytes of the bundle. Its last file is the signed manifest, so an interrupted bundle is never valid.
+    """Yield the bytes of the bundle. The manifest and its signature come last, so an interrupted bundle is never valid.
 
     `by` is the person or key that asked for the bundle. Without `with_audit`, the bundle has no entries of the audit
     log. Raise `TooLarge` if the bundle grows beyond the bounds after all.

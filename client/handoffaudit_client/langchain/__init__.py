@@ -12,7 +12,7 @@
     config = {"configurable": {"thread_id": "order-17"}, "callbacks": [HandoffCallback()]}
     swarm.invoke({"messages": [{"role": "user", "content": "Who can deliver 40 chairs?"}]}, config)
 
-`docs/connect-langgraph.md` names its settings and limits.
+`docs/connect-langgraph.md` names the settings and limits of the plug-in.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ MOST_ISSUES = 12
 # An entry lists this many of its findings; the handoff's page lists all.
 MOST_OF_EACH = 20
 
-# The shortcut keys 1, 2 and 3 each take over the note of one similar decision.
+# The shortcut keys 1, 2 and 3 each copy the note of one precedent.
 MOST_SIMILAR = 3
 
 

@@ -70,7 +70,7 @@ class Key:
     """A keyboard shortcut: `action` is the name that the script uses, and `role` the lowest role that has it.
 
     Each of `keys` is named as in `KeyboardEvent.key`; a space separates two keys that are pressed one after
-    the other.
+    the other. The exception is `Ctrl Enter`: the keys are pressed together, and the script handles them separately.
     """
 
     action: str

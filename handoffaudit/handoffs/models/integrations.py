@@ -137,7 +137,7 @@ class Delivery(models.Model):
     """The delivery of one event to one subscriber.
 
     `about` names the event and is unique for each subscriber. `payload` is the exact request body. `gave_up_at` is set
-    after the last failed try.
+    when the delivery is given up: after the last failed try, after three days without a try, or after a `410 Gone`.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

@@ -58,7 +58,7 @@ class EventText:
 
 EVENT_TEXTS: Final = {
     EventType.VERDICT: EventText(
-        "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
+        "a handoff is accepted, rejected or held, or is flagged later (no verdict is sent by e-mail)",
         "`handoff`",
         "You can select some of the three states. Only a handoff that was accepted or approved unverified can be "
         "flagged later.",

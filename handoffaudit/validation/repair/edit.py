@@ -261,6 +261,8 @@ def _word_ends(text: str) -> list[int]:
 def key_phrases(text: str) -> str:
     """Return the key phrases of a text, each once and in order, followed by `...`.
 
+    Return the text unchanged if the phrases are not shorter than the text.
+
     >>> key_phrases("Please write the market overview for 2026, and compare the prices of all five suppliers.")
     'write; market overview; 2026; compare; prices; five suppliers...'
     """

@@ -184,7 +184,7 @@ class Server:
         response = connection.getresponse()
         chunks: list[bytes] = []
         length = 0
-        # `read` would wait for the whole length, however slowly it comes.
+        # `read` would wait for the whole body, however slowly the body comes.
         while chunk := response.read1(262_144):
             chunks.append(chunk)
             length += len(chunk)

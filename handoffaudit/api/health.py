@@ -53,12 +53,14 @@ class AliveOut(Answer):
 
 
 class ReadyOut(Answer):
-    status: str = Field(description="ok, degraded (only the queue or the partitions need attention) or not ready.")
+    status: str = Field(description="ok, degraded (only Redis or the partitions need attention) or not ready.")
     checks: dict[str, str] = Field(
         description="ok or the problem, for database, migrations, queue and disk, on PostgreSQL also for partitions."
     )
     workers: dict[str, str] | None = Field(
-        None, description="ok or the problem, for each kind of worker; missing if the database cannot be read."
+        None,
+        description="ok or the problem, for each kind of worker; missing if the database cannot be read or has to be "
+        "migrated.",
     )
 
 

@@ -78,7 +78,7 @@ class PermissionOut(Answer):
 
 
 class HookOut(Answer):
-    """The answer to a hook event; an empty object for an event that is not checked."""
+    """The answer to a hook event; an empty object for a kind of event that the hooks do not handle."""
 
     status: Status | None = Field(None, description="The result of the event.")
     blocked: bool | None = Field(None, description="Whether the host should stop.")
@@ -188,7 +188,10 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
 
 
 def _seconds(request: HttpRequest) -> float:
-    """Return how many seconds to wait; the limit of the server if `timeout` is not a number."""
+    """Return how many seconds to wait, at most the limit of the server; 0.0 for a request over the key's rate.
+
+    Without a `timeout` that is a number, the limit of the server counts.
+    """
     most = float(settings.MAX_HOOK_SECONDS)
     if getattr(request, "over_rate", False):
         return 0.0
@@ -207,7 +210,7 @@ def _seconds(request: HttpRequest) -> float:
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
-    """Return the state of the newest event of a phase, with its verdict even if the event was answered earlier."""
+    """Return the state of the newest event of a phase, with its verdict even if the verdict came after the answer."""
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:

@@ -39,8 +39,8 @@ def backup(file: Path) -> None:
     The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
 
     Also keep the files secret-key and seal-key of the data folder: without secret-key, everybody must sign in again,
-    and seal-key signs the seals. To restore, stop the server, put FILE back as handoffaudit.sqlite3, remove the files
-    beside it that end in -wal and -shm, and start the server.
+    and authenticator apps and recovery codes stop working; seal-key signs the seals. To restore, stop the server, put
+    FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the server.
     """
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')

@@ -76,14 +76,14 @@ class LogPart(Leased):
 class LogBlock(Leased):
     """A block of consecutive lines of a log.
 
-    The lines decide where a block ends, so that the same lines form the same block even if the file grew. `digest`
-    covers the first line and the whole text.
+    The lines decide where a block ends, so that the same lines form the same block even if the file grew. The first 16
+    characters of `digest` identify the text of the first line, and the others identify the whole text.
 
     `occurrence` numbers equal blocks of one import. `tail` says that the file ended here; if the file grows, the block
     grows as well, and then belongs to the later import. `counted` is the number of bytes whose lines are already
     counted, `known` the number of lines that an earlier import had. All times of the lines are between `first_at` and
-    `last_at`. `facets` describes the lines as JSON, so that a search can skip the block. After `removed_at`, the lines
-    are removed by retention, but the row stays, so that the same lines are recognized when they are sent again.
+    `last_at`. `facets` describes the lines as JSON, so that a search can skip the block. If `removed_at` is set,
+    retention has removed the lines; the row stays, so that the same lines are recognized when they are sent again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -167,8 +167,8 @@ class FileReport(models.Model):
     """A report on an agent's expected handoff file. Rows are added, and only an erasure changes them.
 
     `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
-    if the response text was not tried. `failed` says that the phase failed by the policy of that time. `content` is the
-    answer to the sender, as JSON.
+    if the response text was not tried. `failed` says that the phase failed by the policy in force when the report
+    arrived. `content` is the answer to the sender, as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -248,7 +248,7 @@ class DailyFileCount(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["tenant", "day", "agent", "phase", "runtime"], name="one_daily_file_count")
         ]
-        # `file_stats.known_pairs` finds all pairs that were ever seen with this index, without reading every row.
+        # With this index, `file_stats.known_pairs` finds all pairs that were ever seen, without reading every row.
         indexes = [models.Index(fields=["tenant", "phase", "agent"], name="daily_files_by_pair")]
 
     def __str__(self) -> str:

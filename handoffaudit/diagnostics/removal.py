@@ -284,7 +284,10 @@ class ErasureTarget:
         return self.model._default_manager.filter(**{self.tenant: tenant})  # noqa: SLF001 -- Django's documented API
 
     def list_next(self, tenant: Tenant, reached: str) -> "QuerySet[Any]":
-        """Return the rows of the next batch in the order of their keys, after the key `reached` if it is not empty."""
+        """Return the rows after the key `reached`, or all rows if the key is empty, in the order of their keys.
+
+        Of documents, return only the next batch.
+        """
         # Without a first key, SQLite would read all rows of the tenant.
         lowest = 0 if isinstance(self.model._meta.pk, AutoField) else uuid.UUID(int=0)  # noqa: SLF001 -- Django's documented API
         later = Q(pk__gt=reached or lowest)

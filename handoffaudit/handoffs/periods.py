@@ -261,7 +261,8 @@ _HALF_A_DAY: Final = 12
 class PeriodSplit:
     """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them.
 
-    `future` are the hours after the current time on the current day, if that day is read whole.
+    `future` are the hours from the end of the period to the next midnight, if the period ends at the current time or
+    later.
     """
 
     first: date
@@ -299,8 +300,8 @@ class PeriodSplit:
 def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
     """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
-    A day at either end of the period is read whole if most of its hours belong to the period, and the current day
-    always, because its later hours have no or few counts. `now` is the current time.
+    A day at either end of the period is read whole if most of its hours belong to the period. If the period ends at
+    `now` (the current time) or later, its last day is always read whole, because the later hours have no or few counts.
     """
     since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
     only_hours = PeriodSplit.of_hours(since, until)

@@ -77,7 +77,7 @@ class FailMode(StrEnum):
 
 
 class CritiquePolicy(StrEnum):
-    """The condition for asking a second LLM.
+    """The condition for a critique, the second opinion of the LLM.
 
     `off`: never. `outputs`: if a trigger applies and the format is `output`. `triggered`: if a trigger applies, in any
     format. `always`: for every handoff.

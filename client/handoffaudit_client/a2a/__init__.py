@@ -10,7 +10,7 @@
     handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
     app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")])
 
-`docs/connect-a2a.md` names its settings and limits.
+`docs/connect-a2a.md` names the settings and limits of the plug-in.
 """
 
 from __future__ import annotations

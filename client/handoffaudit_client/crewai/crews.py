@@ -18,7 +18,10 @@ def role_of(agent: Any) -> str:
 
 
 def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
-    """Return the target and the data of a delegation; the target is None if the tool delegates nothing."""
+    """Return the target and the data of a delegation.
+
+    The target is None if the tool delegates nothing, names nobody, or names an agent outside of the crew.
+    """
     name = _DELEGATIONS.get(call.tool_name)
     if name is None:
         return None, {}

@@ -62,7 +62,7 @@ def cell_filter(context: Context, field: str, value: str, title: str, icon_name:
     """Return the link of a cell that narrows the list to a value; an empty text for an empty value.
 
     Usage: `{% cell_filter "handoff_type" handoff.handoff_type "Only this type" %}`. The link shows while the mouse is
-    over the row. The Tab key skips the link, because the filters above the list do the same.
+    over the row. The Tab key skips the link, because the filters above the list can narrow the list as well.
     """
     if not value:
         return SafeString("")

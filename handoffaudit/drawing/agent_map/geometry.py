@@ -275,7 +275,7 @@ class Way:
 class Ways:
     """The paths of all lines of a layout.
 
-    At each side of a box, lines are ordered by their other ends.
+    At each side of a box, lines are ordered by the position of the lane or box that comes next on each line.
     """
 
     def __init__(self, layout: Layout, weights: Weights) -> None:

@@ -192,8 +192,8 @@ class PassedOn(models.Model):
 
     The handoff keeps its state, and no rate counts the assignment. An assigned handoff is not in the review queue. The
     assignment is valid while the handoff has this `version`. `over` says that a decision or a proposal ended the
-    assignment. `replaced` is the assignment that this assignment replaced (by, to, note, and at as text). It is
-    restored if this assignment is undone.
+    assignment. `replaced` is the assignment that this assignment replaced (by, to, note, and at as text). The replaced
+    assignment is restored if this assignment is undone.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
@@ -247,8 +247,8 @@ class Proposal(models.Model):
     """The first of the two decisions on a handoff whose type requires four eyes.
 
     The proposal is valid while the handoff has this `version`; `over` says that a decision ended the proposal.
-    `replaced` is the proposal that this proposal replaced (decision, note, actor_kind, actor, and at as text). It is
-    restored if this proposal is withdrawn.
+    `replaced` is the proposal that this proposal replaced (decision, note, actor_kind, actor, and at as text). The
+    replaced proposal is restored if this proposal is withdrawn.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)

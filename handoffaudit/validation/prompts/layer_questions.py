@@ -201,7 +201,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """The second LLM's opinion.
+    """The critique: a second opinion of the LLM on the output.
 
     `score` is between 0.0 and 1.0.
     """

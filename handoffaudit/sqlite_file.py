@@ -58,7 +58,8 @@ def is_damage(error: BaseException | None) -> bool:
 
 # The planner's statistics describe this many rows in each table, because every plan is fast on small tables.
 _ROWS = 1_000_000
-# The number of different values in columns that many rows share, within a tenant. Other columns count as unique.
+# The number of different values in a column, within a tenant, if many rows have the same value. All other columns count
+# as unique.
 _VALUES = {
     # With one tenant, SQLite would rather read a whole table than look for the rows of a tenant in an index.
     "tenant_id": 2,
@@ -94,9 +95,10 @@ _INDEXES = """
 
 
 def store_statistics(connection: sqlite3.Connection) -> None:
-    """Store the planner's statistics of the tables with a tenant, whatever rows they have now, unless they are stored.
+    """Store the planner's statistics of the tables with a tenant, unless exactly these statistics are stored already.
 
-    Without statistics, SQLite takes the rows of one tenant for few, and reads all of them instead of a better index.
+    The statistics do not depend on the rows that the tables have now. Without statistics, SQLite takes the rows of one
+    tenant for few, and reads all of them instead of a better index.
     """
     rows = {
         (table, name, _describe(json.loads(columns), _SHARES.get(name, _FEW) if is_partial else 1.0))

@@ -59,8 +59,9 @@ class Client:
         `url` and `key` are HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY by default. `timeout` is how many seconds a gate waits
         for the verdict. `spool` is the folder for what is not sent yet, HANDOFFAUDIT_SPOOL by default. `before_send`
         gets each submission as a dict and returns it, changed or not, or None to drop it; if it raises, the submission
-        is dropped. With `on_unreachable="stop"`, a gate is false while the server is away. `debug` writes a line
-        for each request to standard error. Raises `ValueError` if the address, the key or `on_unreachable` is wrong.
+        is dropped. With `mask_secrets`, secrets are masked before the client stores or sends anything. With
+        `on_unreachable="stop"`, a gate is false while the server is away. `debug` writes a line for each request to
+        standard error. Raises `ValueError` if the address, the key or `on_unreachable` is wrong.
         """
         if on_unreachable not in ("pass", "stop"):
             raise ValueError(f'on_unreachable is {on_unreachable!r}: give "pass" or "stop"')

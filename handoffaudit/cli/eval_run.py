@@ -219,7 +219,7 @@ class Run:
     _progress: ProgressLine = field(default_factory=ProgressLine)
 
     def measure(self) -> None:
-        """Measure all files; the run ends early if `stopped` is set, but the available answers count."""
+        """Measure all files. Once `stopped` is set, ask no more questions; stored answers and calls under way count."""
         with self._stop_on_interrupt():
             for path, chosen in self.plan.chosen.items():
                 self._measure_file(FileRun(path), chosen)

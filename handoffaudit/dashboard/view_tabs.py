@@ -259,7 +259,7 @@ def defaults_of(request: HttpRequest, who: TenantMembership, page: str) -> Defau
 
 
 def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part: str) -> SavedView | BuiltIn | None:
-    """Return the view that the address names, or else the view with exactly these filters.
+    """Return the view that the address names, else a view with exactly the filters `query`, else a view of only `part`.
 
     A deleted view, or a view of another person, counts as no view: the address holds the filters anyway.
     """

@@ -202,7 +202,7 @@ def _load_configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
 
 
 def _run(trial: Trial) -> bool:
-    """Judge batch after batch. Return False if the lease expired, so that another worker continues the dry run."""
+    """Judge batch after batch. Return False if another worker took over the dry run, or somebody ended the dry run."""
     in_force, draft = _load_configs(trial)
     with_model = trial.kind == Kind.PROMPTS
     if trial.cases and not _judge_cases(trial):

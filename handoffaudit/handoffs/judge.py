@@ -95,8 +95,8 @@ _LONG_QUEUE = 2
 def drain() -> int:
     """Judge handoffs until none waits; return the number of stored verdicts.
 
-    The queue counts as long if the previous lease was full. The first lease is small, so that several workers share a
-    batch.
+    If the previous lease was full, the queue is considered long, and the next lease is larger. The first lease is
+    small, so that several workers share a batch.
     """
     size = settings.LEASE_SIZE
 

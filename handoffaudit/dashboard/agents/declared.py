@@ -55,7 +55,7 @@ def _digits(number: float) -> str:
 
 
 def join_names(names: Iterable[Any]) -> str:
-    """Join the first names, and say how many more there are."""
+    """Join the names, at most the first `_MOST_NAMED`, and say how many more there are."""
     every = [cut(str(name), LONGEST_NAME) for name in names]
     more = len(every) - _MOST_NAMED
     return ", ".join(every[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -94,10 +94,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A source that a claim cites.
+    """A source that a claim cites, or evidence that no claim cites.
 
-    `excerpt` is empty if the sender did not supply the source. Otherwise `pieces` split the excerpt at the
-    claim's values.
+    `excerpt` is empty if the sender did not supply the source. `pieces` split the excerpt at the values of the claim;
+    evidence that no claim cites has no pieces.
     """
 
     source: str

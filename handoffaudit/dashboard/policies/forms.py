@@ -84,9 +84,9 @@ def read_fields(fields: Mapping[str, FieldInfo], given: QueryDict) -> dict[str, 
 
 
 def read_text(info: FieldInfo, text: str) -> Any:
-    """Return a submitted text as the field's type of number.
+    """Return a submitted text as a number if the field takes numbers, or else unchanged.
 
-    A text that is not a number stays text, so that the page can show and refuse it.
+    In a field for numbers, a text that is not a number also stays text, so that the page can show and refuse the text.
     """
     try:
         return info.annotation(text) if info.annotation in (int, float) else text
@@ -271,7 +271,7 @@ class Draft(ABC, Generic[R]):
 
 
 def number(text: str) -> int | None:
-    """Return a version number from an address or a form; None if the text is not a number."""
+    """Return a whole number from an address or a form, such as a version; None for a text that is not 1 to 9 digits."""
     digits = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
     return int(text) if digits else None
 

@@ -149,8 +149,8 @@ class Queue:
     """One page of the queue.
 
     `found_by` is the field that the search matched and `next` the filters of the following page. `left_out`
-    selects the muted handoffs that the view `all` leaves out. `gone` holds the handoffs that the reader's page still
-    shows although they left the queue.
+    selects the muted handoffs that the view `all` leaves out. `gone` holds the keys of the handoffs that the reader's
+    page still shows although they left the queue.
     """
 
     queue_filters: QueueFilters

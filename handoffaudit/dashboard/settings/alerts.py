@@ -189,7 +189,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
-    """Return the submitted values of the form as text."""
+    """Return the submitted values of the form: a boolean for `on`, and texts for the other fields."""
     given: dict[str, Any] = {}
     for name in SHOWN[watched]:
         value = request.POST.get(f"{watched.value}-{name}")

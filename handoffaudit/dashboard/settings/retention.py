@@ -78,7 +78,7 @@ PAGE: PolicyPage[Retention] = PolicyPage(retention, "Retention", f"Kept: {_SHIPP
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What somebody entered for a kind of data: the days, and the days by type as lines `type = days`."""
+    """The input for a kind of data: the days, and the days by type as lines `type = days`."""
 
     data: Data
     days: str

@@ -73,7 +73,7 @@ class UsersLayer:
 def wrap(validator: object) -> Layer:
     """Return a validator as a layer.
 
-    Raises PluginError if the object is not a validator, if its name is not a text of 1 to 40 characters, and if a
+    Raises PluginError if the object is not a validator, if its name is not a text of 1 to 40 characters, or if a
     shipped layer has the same name.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):

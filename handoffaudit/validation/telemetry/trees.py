@@ -217,9 +217,9 @@ class Tree:
         return found
 
     def last_output(self, span: Span, parent_id: str) -> Span | None:
-        """Return the last LLM span below a parent that ended before the start of `span`.
+        """Return the LLM span that ended last before the start of `span`, of the LLM spans with this parent.
 
-        If there is none, return the LLM span that ended first among those that began before the start of `span`.
+        If none of these LLM spans ended before, return the first to end of the LLM spans that had begun before.
         """
         some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
         at = bisect_right(ends, span.started)

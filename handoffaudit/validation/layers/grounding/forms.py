@@ -179,7 +179,7 @@ class TextForms:
 
     @cached_property
     def data(self) -> list[_Span]:
-        """Return the spans of JSON objects and arrays."""
+        """Return the spans of JSON objects, and of JSON arrays that contain a quoted text."""
         return list(_json_spans(self.text))
 
     @cached_property

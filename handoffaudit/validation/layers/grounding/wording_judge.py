@@ -33,9 +33,9 @@ _SHORTEST_SENTENCE = 2
 class Departure:
     """Measures of a claim against its source.
 
-    - `apart`: the share of neighbouring content words that never stand near one another in the source.
+    - `apart`: the share of the pairs of neighbouring content words that never stand near one another in the source.
     - `new_triples`: the share of the claim's triples (three words in a row) that the source does not have.
-    - `new_pairs`: the square root of the number of neighbouring words that are not neighbours in the source.
+    - `new_pairs`: the square root of the number of pairs of neighbouring words that the source does not have.
     - `covered`: the share of a sentence's content words that one sentence of the source holds, for the sentence of the
       claim with the lowest share.
     - `new_words`, `new_names`, `new_numbers`: the numbers of words, names and numbers that the source does not have, at

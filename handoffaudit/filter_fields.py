@@ -336,7 +336,7 @@ class DayFilter(FilterField):
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + self.later
 
     def day_of(self, moment: datetime | None) -> str:
-        """Return the day of a moment that is the start of a day; otherwise an empty text."""
+        """Return the day whose value is this moment, or an empty text if the moment is not the start of a day."""
         if moment is None or moment.astimezone(UTC).time() != time():
             return ""
         return f"{moment.astimezone(UTC) - self.later:%Y-%m-%d}"

@@ -371,7 +371,8 @@ def find_by_link(uid: str, token: str, *, lock: bool = False) -> Person | None:
 def make_first_link() -> str | None:
     """Return the path of a link for an administrator, or None if an administrator can sign in already.
 
-    If there is no administrator at all, create the tenant `default` and the person `admin`.
+    If there is no active administrator, make `admin` an administrator of the tenant `default`, and create both if they
+    are missing. A disabled person may have this name; another name, such as `admin2`, then takes its place.
     """
     if Membership.objects.filter(can_sign_in(), role=Role.ADMIN).exists():
         return None

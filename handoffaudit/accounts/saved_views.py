@@ -143,7 +143,7 @@ DEFAULT_CHANGED = "view.open"
 class Defaults:
     """The default views of a page, for the person and for everybody; None means that no default was chosen.
 
-    A `DefaultView` without a view is a choice as well: the page opens without filters.
+    A `DefaultView` with neither `view` nor `built_in` is a choice as well: the page opens without filters.
     """
 
     own: DefaultView | None
@@ -166,8 +166,7 @@ def choose_default(
 ) -> None:
     """Choose the default view of a page; with neither `view` nor `built_in`, the page opens without filters.
 
-    Raise `Refused` if the member may not choose for everybody, or if somebody that the choice is for cannot see the
-    view.
+    Raise `Refused` if the member may not choose for everybody, or if the choice is for people who cannot see the view.
     """
     if everybody and not Role(member.role).includes(Role.ADMIN):
         raise Refused("To choose for everybody, you need the role admin.", "everybody")

@@ -33,7 +33,7 @@ def find_code(tenant: Tenant, text: str) -> str:
     wanted = " ".join(text.casefold().split())
     if not wanted:
         return ""
-    # Only titles of family members contain a colon, such as `Breaks a business rule: total`.
+    # Only titles of generated rule codes contain a colon, such as `Breaks a business rule: total`.
     made = stats.list_known_values(tenant).codes if ":" in wanted else ()
     return _first(wanted, CATALOGUE) or _first(wanted, made)
 

@@ -226,7 +226,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
     """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
     If so, record the time, because the value is still at a level. An acknowledgement no longer counts after the value
-    was below the levels for `clear_minutes`, or if an acknowledged warning has become an alert.
+    was below the levels for `clear_minutes`, at least three minutes, or if an acknowledged warning has become an alert.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:

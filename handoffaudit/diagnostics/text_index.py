@@ -91,7 +91,7 @@ def create_index() -> None:
 
 
 def anything_due() -> bool:
-    """Return whether there are verdicts that a run still has to look at. Cheap enough for each sweep."""
+    """Return whether the lease is free and a run still has verdicts to look at. Cheap enough for each sweep."""
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
     return LEASE.is_free() and Verdict.objects.filter(id__gte=first_id_at(mark)).exists()
 
@@ -99,7 +99,8 @@ def anything_due() -> bool:
 def run() -> int:
     """Index the blocked handoffs that were judged since the last run, and return their number.
 
-    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, indexing pauses.
+    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, the run ends after one
+    part, and a pause follows (`pause_after`).
     """
     return LEASE.run_parts(_index_parts(), _LONGEST_RUN, judge_leases.is_anything_waiting)
 

@@ -235,8 +235,8 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
     return Drawing(svg=svg, text=words)
 
 
-# The height of each state in a strip, in pixels; every other state has 4. So readers can tell without colours whether a
-# handoff is rejected or declined, held, accepted or approved, or in another state.
+# The height of each state in a strip, in pixels; every other state has 4. So readers can tell four groups apart without
+# colours: rejected and declined handoffs; held handoffs; accepted and approved handoffs; handoffs in other states.
 _TALL: Final = {"rejected": 14, "declined": 14, "held": 11, "approved": 8, "accepted": 8}
 _STRIP_HEIGHT: Final = 16
 _MOST_CELLS: Final = 40

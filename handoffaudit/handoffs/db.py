@@ -119,7 +119,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 
 
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS, *, binary: bool = False) -> list[Any]:
-    """Return the rows of a statement that is run for each verdict. A replica does not prepare it.
+    """Return the rows of a statement. Only the primary database prepares the statement, not a replica.
 
     With `binary`, PostgreSQL does not write the values as text, which takes long for documents.
     """
@@ -319,7 +319,9 @@ _Row = TypeVar("_Row", bound=Model)
 
 
 class RowReader(Generic[_Row]):
-    """Read rows of a model. `columns` lists all columns of the model in SQL; `by` names the attributes to look up.
+    """Read rows of a model. `columns` lists all columns of the model in SQL.
+
+    `by` names the attributes by which `first` finds a row.
 
     Each statement is written once per process. Django writes the statement of a query anew each time, which for a wide
     table takes several times as long as running it.

@@ -196,9 +196,10 @@ def _describe_recheck(judged: JudgedHandoff) -> str:
 
 
 def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
-    """Store the verdicts on unreadable handoffs, which the same transaction stored as rejected, with their events.
+    """Store the verdicts on unreadable handoffs.
 
-    Return the changes of the counts, which the caller applies.
+    The same transaction has stored these handoffs as rejected, and their events. Return the changes of the counts,
+    which the caller applies.
     """
     deltas: counts.Deltas = Counter()
     if not rejected:
@@ -305,7 +306,7 @@ def list_codes(verdict: Verdict) -> list[str]:
 
 
 def describe_reason(verdict: Verdict) -> str:
-    """Return the reason of the verdict's event: the first decisive rule codes."""
+    """Return the reason of the verdict's event: the first decisive rule codes, or the outcome without shadow mode."""
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
     deciding = [issue for issue in verdict.issues if issue.severity in _GRAVE]

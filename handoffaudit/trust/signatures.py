@@ -65,7 +65,7 @@ def is_valid(public: str, signature: str, purpose: str, message: bytes) -> bool:
 
 
 def _decode(text: str) -> bytes:
-    """Return the bytes of base64. Raise `ValueError` for any other text than the one that encoding gives."""
+    """Return the bytes of base64. Raise `ValueError` if encoding the bytes again gives a different text."""
     raw = base64.b64decode(text, validate=True)
     if base64.b64encode(raw).decode() != text:
         raise ValueError

@@ -102,7 +102,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def _unreadable_field(name: str, raw: bytes) -> Issue:
-    """Return the issue of a number that cannot be read, or of a text, with the position of its first bad byte."""
+    """Return the issue of a text that is not UTF-8, with its first bad byte, or of a number that is too large."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:

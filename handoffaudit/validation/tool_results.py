@@ -89,8 +89,8 @@ class Capture:
 
     `content` is the masked result, with `…` in place of each base64 file. A content of more than 16 KiB (`is_cut`) is
     replaced by the beginning of its text. `evidence` is the content without the values in the arguments of the call, or
-    only `…` if the arguments are too long to be read. `values` are the values of the text after the cut. `sha256` is
-    the hash of the whole result.
+    only `…` if the arguments are too long to be read. `values` are the values of the text after the cut, without the
+    values in the arguments. `sha256` is the hash of the whole result.
     """
 
     sha256: str

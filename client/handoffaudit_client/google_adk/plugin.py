@@ -30,8 +30,8 @@ class HandoffPlugin(BasePlugin):
     that a callback or a tool of your own sets is sent as well.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
-    The reason is `transfer_reason`, `reason` or `handoff_reason` among the arguments, else the parameter. What an
-    `AgentTool` returns is not captured: what an LLM says is not evidence.
+    The reason is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments, else the parameter.
+    What an `AgentTool` returns is not captured: what an LLM says is not evidence.
     """
 
     def __init__(

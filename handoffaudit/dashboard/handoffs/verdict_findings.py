@@ -262,9 +262,9 @@ class Listed:
 class FoldedFinding:
     """The findings of one verdict with the same rule code and severity, as one entry of a list.
 
-    `listed` are those that the page shows, and `number` counts all of them in the verdict. `values` and `places` are
-    the first different ones, `more_values` and `more_places` count the others. `hint` is the fix that they share, or
-    else the general fix of the rule code.
+    `listed` are the findings that the page shows, and `number` counts all such findings in the verdict. `values` and
+    `places` are the first different values and places; `more_values` and `more_places` count the others. `hint` is the
+    fix that all these findings share, or else the general fix of the rule code.
     """
 
     listed: Sequence[Listed]

@@ -229,7 +229,10 @@ class Handoff(Leased):
 
     @property
     def is_llm_check_missed(self) -> bool:
-        """Return whether the LLM check is missing because the LLM failed. A missing key concerns all handoffs alike."""
+        """Return whether the LLM check is missing because the LLM failed.
+
+        Return False if the key is missing, because a missing key concerns all handoffs alike.
+        """
         return self.unverified and semantic.UNAVAILABLE.code in self.codes
 
     @property

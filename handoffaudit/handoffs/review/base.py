@@ -153,7 +153,8 @@ class NothingToUndo(ReviewError):
 class TooMany(ReviewError):
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"More than {most:,} handoffs match, too many to decide at once. Add a filter, such as a type or a code."
+            f"More than {most:,} handoffs match, too many to decide at once. Add a filter, such as a type or a rule "
+            "code."
         )
 
 

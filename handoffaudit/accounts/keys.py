@@ -132,7 +132,8 @@ _cache: OrderedDict[str, _CachedKey] = OrderedDict()
 
 _guard = threading.Lock()
 
-# Revocations are counted, so that a key that was read before a revocation is not cached after it.
+# Revocations and changes of a key's agents are counted, so that a key that was read before such a change is not cached
+# after the change.
 _revocations = 0
 
 

@@ -163,7 +163,10 @@ def _as_out_of_time() -> Generator[None]:
 @require_role(Role.VIEWER)
 @require_safe
 def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the results. Outside the command menu, redirect to the result if only one fits the text."""
+    """Show the results. Outside the command menu, redirect to the handoff with this id, or else to the only result.
+
+    `_meant` defines the only result.
+    """
     text = clean(request.GET.get("q", ""))
     in_menu = target_of(request) == MENU
     found: list[HitGroup] = []

@@ -125,7 +125,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatus:
-    """The circuit breaker of an LLM, which all tenants share. `message` says why and until when it is not called."""
+    """The circuit breaker of an LLM, which all tenants share. `message` says why and until when no call is made."""
 
     model: str
     state: BreakerState

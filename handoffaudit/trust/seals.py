@@ -381,7 +381,7 @@ def change_key(old: SealKey | None, new: SealKey) -> int:
 
 
 def oldest_waiting(tenant: Tenant) -> tuple[int, datetime | None]:
-    """Return the number of decisions and verdicts that wait for a seal, at most 10,000, and the time of the oldest."""
+    """Return the number of a tenant's events that wait for a seal, at most 10,000, and the time of the oldest."""
     reached = SealProgress.objects.values_list("reached", flat=True).filter(pk=1).first() or 0
     waiting = sealed_events().filter(tenant=tenant, id__gt=reached).order_by("id")[:10_000]
     times = list(waiting.values_list("at", flat=True))

@@ -1,4 +1,4 @@
-"""Hooks of agents that observe handoffs and tools, and ask for a verdict before a handoff."""
+"""Hooks that observe the handoffs and tools of agents, and ask for a verdict before a handoff."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class LogWriter:
         return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
 
     def _put_in_place(self, made: _Made) -> None:
-        """Replace the tail by the longer block. Subtract the last line of the tail from the counts if it grew."""
+        """Replace the tail by the longer block. If the tail ended inside a line, subtract that line from the counts."""
         tail = made.tail
         if tail is None:
             return

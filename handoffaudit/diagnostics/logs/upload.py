@@ -43,8 +43,8 @@ def receive_log(
     """Receive a log whose content comes in pieces.
 
     After the return, no line of the log can be lost: each line is stored, or is in a stored part that waits for a
-    worker. An exception of the stream is raised again. With `keep_broken`, the content before the exception and the
-    error are stored.
+    worker. An exception of the stream is raised again. With `keep_broken`, the error is stored, and so is the content
+    that came before it.
     """
     stream = iter(pieces)
     begun: list[bytes] = []
@@ -295,9 +295,9 @@ def limit_stream(
 ) -> Iterator[bytes]:
     """Yield the content of a stream with or without compression, in pieces of at most a megabyte.
 
-    `encoding` is gzip or zstd. If it is empty, the first bytes of the stream show whether it is gzip. Pass the stream
-    in pieces of `compression.PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting` names
-    the limit), or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise
+    `encoding` is gzip, zstd or empty; without an encoding, the first bytes show whether the stream is gzip. Pass the
+    stream in pieces of `compression.PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting`
+    names the limit), or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise
     `DamagedStream` if the stream cannot be unpacked.
     """
     came = size = 0

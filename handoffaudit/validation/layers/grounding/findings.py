@@ -98,8 +98,8 @@ def findings_of(
 ) -> Iterator[Issue]:
     """Yield the findings about the ungrounded marks of claims, for claims in the order of their paths.
 
-    Findings about marks that count (`Mark.counts`) have the given severity; findings about wording are warnings. All
-    other findings have the severity `info`.
+    A finding about marks that count (`Mark.counts`) has the given severity or, for wording, the severity `warning`. A
+    finding about other marks has the severity `info`.
     """
     looked_in = ""
     # Only the first findings are reported, so their order must not depend on the key order of the data.

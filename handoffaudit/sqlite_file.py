@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -176,6 +177,23 @@ class DamageWatch:
 damage_watch = DamageWatch()
 
 
+BEGIN = "BEGIN IMMEDIATE"
+# The pause between two tries to begin a write transaction.
+_TRY_SECONDS = 0.001
+
+
+@cache
+def _begin_soon(cursor: Any) -> Any:
+    """Return a subclass of a class of cursors that begins write transactions with `LimitedConnection.begin`."""
+
+    class Cursor(cursor):  # type: ignore[misc]
+        def execute(self, sql: str, *parameters: Any) -> Any:
+            execute = super().execute
+            return self.connection.begin(execute) if sql == BEGIN else execute(sql, *parameters)
+
+    return Cursor
+
+
 class LimitedConnection(sqlite3.Connection):
     """A connection with time limits. A statement beyond a limit raises `OperationalError` ("interrupted")."""
 
@@ -183,15 +201,35 @@ class LimitedConnection(sqlite3.Connection):
     _worked = 0.0
     _looked_at = 0.0
 
-    def cursor(self, *args: Any, **more: Any) -> Any:
+    def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
         # SQLite does not tell when a statement began, but Django creates a cursor for each statement.
         self._restart_clock()
-        return super().cursor(*args, **more)
+        return super().cursor(_begin_soon(factory))
 
     def execute(self, *args: Any) -> Any:
         # The method of the base class creates its cursor without `cursor`.
         self._restart_clock()
-        return super().execute(*args)
+        return self.begin(super().execute) if args == (BEGIN,) else super().execute(*args)
+
+    def begin(self, execute: Callable[[str], Any]) -> Any:
+        """Begin a write transaction with `execute`, soon after another process has ended its own.
+
+        SQLite itself sleeps up to 100 ms between its tries, and another process often begins its next transaction
+        meanwhile.
+        """
+        (milliseconds,) = super().execute("PRAGMA busy_timeout").fetchone()
+        until = time.monotonic() + milliseconds / 1000
+        super().execute("PRAGMA busy_timeout=0")
+        try:
+            while True:
+                try:
+                    return execute(BEGIN)
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                        raise
+                time.sleep(_TRY_SECONDS)
+        finally:
+            super().execute(f"PRAGMA busy_timeout={milliseconds}")
 
     def executemany(self, *args: Any) -> Any:
         self._restart_clock()
@@ -239,7 +277,7 @@ def write_transaction(opened: sqlite3.Connection) -> Iterator[None]:
 
     With Django's `atomic`, beginning and ending the transaction would take as long as the writes themselves.
     """
-    opened.execute("BEGIN IMMEDIATE")
+    opened.execute(BEGIN)
     try:
         yield
         opened.execute("COMMIT")

@@ -24,7 +24,7 @@ from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermar
 from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
 from handoffaudit.handoffs import db, judge_leases
 from handoffaudit.handoffs.filters import first_id_at, moment_of
-from handoffaudit.handoffs.leases import BEGINNING, NamedLease
+from handoffaudit.handoffs.leases import BEGINNING, NamedLease, background_part
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.verdicts import chunk_by_size, record_of
 from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
@@ -47,7 +47,9 @@ MOST_VERDICTS: Final = 200
 # A verdict with many claims may have a size of megabytes.
 _VERDICTS_AT_ONCE: Final = 20
 
+# One transaction replaces the rows of about this many handoffs. On SQLite, all other writers wait for it.
 MOST_ROWS: Final = 2_000
+_MOST_ROWS_ON_SQLITE: Final = 100
 
 _LONGEST_RUN: Final = 60.0
 
@@ -132,9 +134,10 @@ def _attribute_part() -> int:
         for row in handoffs:
             by_tenant.setdefault(row.tenant_id, []).append(row)
         for tenant_id, rows in sorted(by_tenant.items()):
-            for worked in _work_out(tenant_id, rows):
-                if not _store(tenant_id, worked, held_until):
-                    return 0
+            for traces in _read_traces(tenant_id, rows):
+                with background_part():
+                    if not _store(tenant_id, _attribute_traces(traces), held_until):
+                        return 0
         _settle(due, {row.pk: row.verdict for row in handoffs})
     # The next part looks at the verdicts of the overlap again, and skips attributed verdicts.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
@@ -179,8 +182,8 @@ def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
     return [(verdict, handoff, moment_of(verdict)) for verdict, handoff in found]
 
 
-def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
-    """Yield the rows of these handoffs and of all other handoffs of their traces, for a few traces at a time."""
+def _read_traces(tenant_id: int, due: Sequence[Handoff]) -> Iterator[list[Sequence[Handoff]]]:
+    """Yield these handoffs and all other handoffs of their traces, some traces at a time."""
     wanted = {row.trace_id for row in due if row.trace_id}
     of_tenant = Handoff.objects.filter(tenant=tenant_id)
     sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
@@ -192,25 +195,31 @@ def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
         for row in rows:
             by_trace.setdefault(row.trace_id, []).append(row)
         read.update(row.pk for rows_of_trace in by_trace.values() for row in rows_of_trace)
-        yield _attribute_traces(by_trace.values())
+        yield list(by_trace.values())
     for trace in sorted(long):
         first = list(of_tenant.filter(trace_id=trace).order_by("id").only(*_COLUMNS)[:MOST_HANDOFFS])
         if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
             read.update(row.pk for row in first)
-            yield _attribute_traces([first])
+            yield [first]
     # A handoff without a trace is attributed alone. In a very long trace, handoffs after the first `MOST_HANDOFFS` are
     # attributed alone, too.
-    yield _attribute_traces([row] for row in due if row.pk not in read)
+    alone = [row for row in due if row.pk not in read]
+    for start in range(0, len(alone), _most_rows()):
+        yield [[row] for row in alone[start : start + _most_rows()]]
+
+
+def _most_rows() -> int:
+    return MOST_ROWS if db.is_postgresql() else _MOST_ROWS_ON_SQLITE
 
 
 def _group_traces(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """Yield groups of traces with at most `MOST_ROWS` handoffs each."""
+    """Yield groups of traces with at most `_most_rows()` handoffs each, or one trace with more."""
     group: list[str] = []
-    room = MOST_ROWS
+    most = room = _most_rows()
     for trace, size in sorted(sizes.items()):
         if group and size > room:
             yield group
-            group, room = [], MOST_ROWS
+            group, room = [], most
         group.append(trace)
         room -= size
     if group:
@@ -332,23 +341,29 @@ def _store(tenant_id: int, worked: _Worked, held_until: datetime | None) -> bool
     handoffs = list(worked.traced)
     if not handoffs:
         return True
+    # The rows are compared before the transaction, to keep it short. Nobody changes them without the lease.
+    same = _find_same(tenant_id, worked)
+    changed = [one for one in handoffs if one not in same]
     with transaction.atomic():
         if LEASE.read(lock=True) != held_until:
             return False
-        kept = TracedHandoff.objects.filter(handoff__in=handoffs).values_list(*_WORKED_OUT)
-        same = {row[0] for row in kept if list(row) == worked.traced[row[0]]}
-        attributed: dict[uuid.UUID, list[list[Any]]] = {}
-        of_these = Attribution.objects.filter(tenant=tenant_id, handoff__in=same).order_by("id")
-        for row in of_these.values_list(*_ATTRIBUTION.names):
-            attributed.setdefault(row[2], []).append(list(row))
-        same = {one for one in same if attributed.get(one, []) == worked.attributions[one]}
-        changed = [one for one in handoffs if one not in same]
         TracedHandoff.objects.filter(handoff__in=changed).delete()
         Attribution.objects.filter(tenant=tenant_id, handoff__in=changed).delete()
         db.insert_rows(_TRACED, [[*worked.traced[one], True] for one in changed])
         db.insert_rows(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
         group_store.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
     return True
+
+
+def _find_same(tenant_id: int, worked: _Worked) -> set[uuid.UUID]:
+    """Return the handoffs whose stored rows are equal to the computed rows."""
+    kept = TracedHandoff.objects.filter(handoff__in=list(worked.traced)).values_list(*_WORKED_OUT)
+    same = {row[0] for row in kept if list(row) == worked.traced[row[0]]}
+    attributed: dict[uuid.UUID, list[list[Any]]] = {}
+    of_these = Attribution.objects.filter(tenant=tenant_id, handoff__in=same).order_by("id")
+    for row in of_these.values_list(*_ATTRIBUTION.names):
+        attributed.setdefault(row[2], []).append(list(row))
+    return {one for one in same if attributed.get(one, []) == worked.attributions[one]}
 
 
 def _move(reached: datetime) -> None:

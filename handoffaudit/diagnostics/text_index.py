@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.models import BlockedText, Watermark
 from handoffaudit.handoffs import db, judge_leases
 from handoffaudit.handoffs.filters import first_id_at, moment_of
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.leases import BEGINNING, NamedLease
+from handoffaudit.handoffs.leases import BEGINNING, NamedLease, background_part
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
@@ -115,7 +115,9 @@ def _index_parts() -> Iterator[int]:
     while part:
         looked_at = timezone.now()
         while due := _list_due(part[0], part[-1]):
-            yield _index(due)
+            with background_part():
+                indexed = _index(due)
+            yield indexed
         _move(min(moment_of(part[-1]), looked_at - OVERLAP))
         yield 0
         part = list(verdicts.filter(id__gt=part[-1])[:MOST_VERDICTS])

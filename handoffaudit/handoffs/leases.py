@@ -149,6 +149,28 @@ def pause_after(spent: float, share: float = BUSY_SHARE, longest: timedelta = LO
     return min(timedelta(seconds=spent * (1 / share - 1)), longest)
 
 
+# On SQLite, background work pauses after each part for as long as the part took, up to this many seconds.
+_LONGEST_REST: Final = 0.05
+
+_one_part = threading.Lock()
+
+
+@contextmanager
+def background_part() -> Iterator[None]:
+    """Do a short part of background work. On SQLite, one thread at a time does so, and a pause follows.
+
+    SQLite has one writer at a time, and the transaction of a thread lasts longer while other threads run Python. So a
+    sender who waits for a verdict would wait for all background work at once.
+    """
+    if db.is_postgresql():
+        yield
+        return
+    with _one_part:
+        begun = time.monotonic()
+        yield
+        time.sleep(min(time.monotonic() - begun, _LONGEST_REST))
+
+
 @dataclass(frozen=True, slots=True)
 class NamedLease:
     """A lease on work that one process at a time may do: a row of a model with the columns `name` and `at`.

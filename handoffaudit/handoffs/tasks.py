@@ -52,19 +52,24 @@ def judge_waiting() -> None:
             drains.release()
 
 
-# A web process judges one handoff at a time; its other threads answer requests.
-_here = Slots(lambda: 1)
+# A web process judges one handoff at a time; its other threads answer requests. A few threads wait for their turn,
+# because a worker would take longer.
+_line = Slots(lambda: LONGEST_LINE)
+_turn = threading.Lock()
+
+LONGEST_LINE = 6
+LONGEST_TURN_WAIT = 0.1
 
 
 @contextmanager
 def reserve_judging() -> Iterator[bool]:
-    """Reserve the right of this process to judge a handoff by itself, and yield whether the right was free."""
-    reserved = _here.acquire()
+    """Reserve a place among the threads that judge a handoff in this process, and yield whether a place was free."""
+    reserved = _line.acquire()
     try:
         yield reserved
     finally:
         if reserved:
-            _here.release()
+            _line.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_one")  # type: ignore[untyped-decorator]
@@ -74,6 +79,8 @@ def judge_one(pk: str) -> bool:
     Where a sender waits for the verdict, the web process calls this function, because a message to a worker takes
     longer than the judging (`docs/decisions/0063-judged-where-submitted.md`).
     """
+    if not _turn.acquire(timeout=LONGEST_TURN_WAIT):
+        return False
     try:
         with write_turn():
             judge_leases.give_back_lost()
@@ -82,6 +89,8 @@ def judge_one(pk: str) -> bool:
     except (DatabaseError, InterfaceError) as error:
         log.warning("a worker judges a handoff, because the web process could not", handoff=pk, error=str(error))
         return False
+    finally:
+        _turn.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]

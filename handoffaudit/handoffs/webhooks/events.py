@@ -264,7 +264,7 @@ def _type_of(event: Event, handoff: Handoff) -> EventType | None:
 
 
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
-    """Dispatch the changes of open and recently closed alerts.
+    """Dispatch the changes of active and recently closed alerts.
 
     Alerts whose last change is newest are read first, in batches, until a batch has no change that is new. Earlier
     passes have dispatched all older changes.

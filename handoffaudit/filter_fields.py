@@ -164,9 +164,9 @@ class ChoiceFilter(TextFilter):
 class Order:
     """An order of a list.
 
-    `columns` are the columns by which rows are sorted, with `-` for a descending column; the last column is unique. An
-    index must begin with the tenant and have these columns. Without columns, the list ranks its rows itself. `where`
-    narrows the list to the rows that the order has.
+    `columns` are the columns by which rows are sorted, with `-` for a descending column. If the database sorts the
+    rows, the last column is unique, and an index must begin with the tenant and have these columns. Without columns,
+    the list ranks its rows itself. `where` is a condition: in this order, the list shows only the rows that meet it.
     """
 
     label: str

@@ -38,8 +38,9 @@ _LSN: Final = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})\Z", re.ASCII)
 
 @dataclass(slots=True)
 class _Reads:
-    """The reads of one request; after its first write, the request reads from the primary."""
+    """The reads of one request. Without a usable replica, and after its first write, it reads from the primary."""
 
+    uses_replica: bool = True
     has_written: bool = False
 
 
@@ -53,9 +54,9 @@ class Router:
         reads = _reads.get()
         if model._meta.label_lower in _IDENTITY:  # noqa: SLF001 -- Django's documented API
             return DEFAULT_DB_ALIAS
-        if reads is None or reads.has_written or connections[DEFAULT_DB_ALIAS].in_atomic_block:
+        if reads is None or not reads.uses_replica or reads.has_written:
             return DEFAULT_DB_ALIAS
-        return ALIAS
+        return DEFAULT_DB_ALIAS if connections[DEFAULT_DB_ALIAS].in_atomic_block else ALIAS
 
     def db_for_write(self, model: Any, **hints: Any) -> str:
         if (reads := _reads.get()) is not None:
@@ -71,11 +72,14 @@ class Router:
 
 @contextmanager
 def prefer(written: str = "") -> Iterator[_Reads | None]:
-    """Read from the replica in this block if there is one that works and has replayed the position `written`."""
-    if ALIAS not in settings.DATABASES or not _position.covers(written):
+    """Read from the replica in this block if it works and has replayed the position `written`.
+
+    Yield None if there is no replica.
+    """
+    if ALIAS not in settings.DATABASES:
         yield None
         return
-    reads = _Reads()
+    reads = _Reads(_position.covers(written))
     token = _reads.set(reads)
     try:
         yield reads

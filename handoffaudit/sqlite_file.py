@@ -357,7 +357,15 @@ class SharedWrites(Generic[_Item, _Answer]):
         with self._writing:
             with self._guard:
                 some, self._waiting = self._waiting, []
-            self._try(some)
+            try:
+                self._try(some)
+            except BaseException as error:
+                # `_try` handles the errors of a write, so this one, such as `SystemExit`, ends the thread.
+                ended = f"the thread that wrote for several threads ended with {error!r}: this item may not be written"
+                for one in some:
+                    if not one.is_done:
+                        one.error = RuntimeError(ended)
+                raise
 
     def _try(self, some: "Sequence[_Write[_Item, _Answer]]") -> None:
         try:

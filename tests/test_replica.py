@@ -8,7 +8,8 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.test import Client
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
 
 from handoffaudit import env, replica
 from handoffaudit.accounts.models import Membership, Person, Tenant
@@ -63,6 +64,31 @@ def test_sign_in_and_membership_are_read_from_the_primary() -> None:
         assert router.db_for_read(Tenant) == "replica"
     finally:
         replica._reads.reset(token)
+
+
+@pytest.mark.parametrize("covers", [True, False])
+def test_a_get_that_writes_moves_the_position_of_the_browser(monkeypatch: pytest.MonkeyPatch, covers: bool) -> None:
+    """The position also moves while the replica is behind or away: it may catch up before the next request."""
+    router = replica.Router()
+    monkeypatch.setitem(settings.DATABASES, replica.ALIAS, {})
+    monkeypatch.setattr(replica._position, "covers", lambda _: covers)
+
+    def remember(response: HttpResponse) -> HttpResponse:
+        response.set_cookie(replica.COOKIE, "0/1")
+        return response
+
+    monkeypatch.setattr(replica, "_remember", remember)
+
+    def respond(request: HttpRequest) -> HttpResponse:
+        assert router.db_for_read(Tenant) == ("replica" if covers else "default")
+        if request.path == "/write":
+            router.db_for_write(Tenant)
+            assert router.db_for_read(Tenant) == "default"
+        return HttpResponse()
+
+    middleware = replica.ReplicaMiddleware(respond)
+    assert replica.COOKIE in middleware(RequestFactory().get("/write")).cookies
+    assert replica.COOKIE not in middleware(RequestFactory().get("/read")).cookies
 
 
 def test_nobody_waits_while_a_thread_asks_a_replica_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

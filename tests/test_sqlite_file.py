@@ -127,6 +127,16 @@ def test_a_faulty_write_fails_alone_and_a_locked_file_concerns_all() -> None:
     assert tried == [3]
 
 
+def test_when_the_writing_thread_ends_the_others_hear_why() -> None:
+    def end(items: Sequence[int]) -> list[int]:
+        raise SystemExit(3)
+
+    errors = [one.exception() for one in add_at_once(end, [1, 2, 3])]
+    assert sorted(type(error).__name__ for error in errors) == ["RuntimeError", "RuntimeError", "SystemExit"]
+    ended = "the thread that wrote for several threads ended with SystemExit(3): this item may not be written"
+    assert {str(error) for error in errors} == {"3", ended}
+
+
 class Turn:
     """A lock of writers that refuses one of two writers, if `is_busy` at once, or else while the other one writes."""
 

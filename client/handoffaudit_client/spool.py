@@ -81,7 +81,7 @@ class Spool:
             pass
 
     def _writable(self, size: int) -> SpoolFile:
-        """Return the file to append to: a new one if there is none or the last one is long enough."""
+        """Return the file to append `size` bytes to: the last file, or a new file if the last file has no room."""
         if self._own is None:
             self._own = create_owner(self.folder)
         owner = self._own

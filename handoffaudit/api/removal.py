@@ -43,7 +43,7 @@ class HoldOut(Answer):
     id: int = Field(description="The number of the hold.")
     scope: str = Field(description="handoff, trace or tenant.")
     key: str = Field(description="The server's id of the handoff, or the id of the trace; empty for the tenant.")
-    name: str = Field(description="The handoff_id, the id of the trace, or the name of the tenant.")
+    name: str = Field(description="The handoff_id, the id of the trace, or the slug of the tenant.")
     reason: str = Field(description="Why the data is held.")
     placed_by: str = Field(description="Who placed the hold.")
     placed_at: Moment = Field(description="When the hold was placed.")
@@ -256,7 +256,10 @@ def get_erasure(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
     response={202: ErasureOut, 404: ProblemOut, 409: ProblemOut},
 )
 def confirm(request: HttpRequest, erasure_id: ErasureId) -> HttpResponse:
-    """Replace the value in every row. The replacement can't be undone. Confirming again changes nothing."""
+    """Begin to replace the value in every row, except rows under a legal hold.
+
+    The replacement can't be undone. Confirming again changes nothing.
+    """
     return answer(ErasureOut, _change(request, erasure_id, erasure.confirm), 202)
 
 

@@ -60,7 +60,9 @@ class StandingOut(Answer):
 
 class RetentionPreviewOut(Answer):
     name: str = Field(description="The kind of data.", examples=["logs"])
-    goes: CountOut = Field(description="The amount that the first run would delete, an hour after the rows are saved.")
+    goes: CountOut = Field(
+        description="The amount that the first run would delete, by default an hour after the rows are saved."
+    )
 
 
 class RetentionPreviewsOut(Answer):
@@ -135,7 +137,7 @@ def get_retention(request: HttpRequest) -> HttpResponse:
 def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     """Save how long each kind of data is kept.
 
-    Deletion starts an hour later and can't be undone: check `goes` in the answer before then.
+    By default, deletion starts an hour later. It can't be undone: check `goes` in the answer before then.
     """
     return _answer(request, policies.save_policy(request, kinds.retention, change, change.rows))
 

@@ -35,7 +35,7 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
 @click.option(
     "--response",
     metavar="FILE",
-    help="File with the agent's last response, read if the handoff file can't be read; - is standard input.",
+    help="File with the agent's last response, which counts if the handoff file can't be used; - is standard input.",
 )
 @click.option("--run", metavar="ID", help="Id of the run. Default: a new run.")
 @click.option("--runtime", metavar="NAME", default="", help="Runtime of the agent, e.g. claude.")
@@ -45,7 +45,7 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="Folder to search for a missing file by name, by default the current folder. Links are followed only "
-    "within DIR. Without --root, neither the file nor its folder may be a link.",
+    "within DIR. Without --root, neither the file nor one of the two folders above it may be a link.",
 )
 @receiver_options
 @click.option(

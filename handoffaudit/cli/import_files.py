@@ -88,7 +88,8 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
         fields.setdefault("handoff_id", msgspec.Raw(orjson.dumps(handoff_id)))
         return Item(number, handoff_id, _ENCODER.encode(fields))
     if "raw" in fields and (raw := _read_text(fields.pop("raw"), longest=None)) is not None:
-        return Item(number, _derive_id(line, occurrences), raw.encode(), raw=True, beside=_load_fields(fields))
+        handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)
+        return Item(number, handoff_id, raw.encode(), raw=True, beside=_load_fields(fields))
     handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)
     if not fields and not is_json(line):
         return Item(number, handoff_id, line, raw=True)

@@ -98,7 +98,7 @@ _RECEIVER_OPTIONS = (
         "--spool",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Folder for reports that wait for an unavailable server. Default: folder reports in the data folder.",
+        help="Folder for reports that wait for an unavailable server. Default: reports/ in the data folder.",
     ),
 )
 
@@ -126,7 +126,12 @@ class FormatChoice(click.Choice[str]):
         """Ignore the choices that the base class sets."""
 
 
-format_option = click.option("--format", "form", type=FormatChoice(), help="Format of bare documents.")
+format_option = click.option(
+    "--format",
+    "form",
+    type=FormatChoice(),
+    help="Read the input as documents of this format, not as submissions with fields beside a document.",
+)
 
 strictness_option = click.option(
     "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every handoff type as strict or as lenient."

@@ -127,7 +127,7 @@ def _lines(slug: str, report: "Report") -> list[str]:
         lines.append(f"  note: erasures replaced a value in sealed rows {report.erased:,} times, as the seals say")
     if report.waiting_since is not None:
         lines.append(
-            f"  note: {report.waiting:,} rows wait for a seal, since {report.waiting_since:%Y-%m-%d %H:%M:%S} UTC"
+            f"  note: {report.waiting:,} events wait for a seal, since {report.waiting_since:%Y-%m-%d %H:%M:%S} UTC"
         )
     return [*lines, *(f"  note: {note}" for note in report.notes)]
 

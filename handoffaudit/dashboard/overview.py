@@ -388,7 +388,7 @@ def first_steps(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "watch": connect.watch(request, who),
         "invited": Membership.objects.filter(tenant=who.tenant).order_by()[:2].count() > 1,
         "administrators": connect.administrators(who.tenant),
-        # An open alert may say that no handoffs arrive.
+        # An active alert may say that no handoffs arrive.
         "alerts": llm_health.open_alerts(who.tenant),
     }
     return render_page(request, "dashboard/first_run/page.html", context)

@@ -118,7 +118,10 @@ class ShownSuspect:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool result in the list; `before` is the first handoff at or after its time, None if there is none."""
+    """A tool result in the list.
+
+    `before` is the handoff that followed the result: the first handoff at or after the time of the result, or None.
+    """
 
     result: ToolResult
     excerpt: str
@@ -126,7 +129,7 @@ class ToolCall:
 
     @property
     def query(self) -> str:
-        """Return the query that opens the part of the table with the handoff `before`."""
+        """Return the query for the part of the table with the handoff that followed; empty for the first part."""
         first = (self.before.number - 1) // ROWS * ROWS if self.before else 0
         return f"first={first}" if first else ""
 

@@ -190,8 +190,8 @@ def _choose_level(row: AlertRule, value: float) -> str:
 def _settle_silence(tenant: Tenant, silent: list[AlertRule], last: datetime | None, now: datetime) -> None:
     if not silent:
         _close(tenant, AlertKind.NO_HANDOFFS, now)
-    # For a tenant that never had a handoff, missing handoffs are not a reason for an alert. An open alert stays as it
-    # is if retention has removed the last handoff.
+    # For a tenant that never had a handoff, missing handoffs are not a reason for an alert. An active alert stays as
+    # it is if retention has removed the last handoff.
     elif last is not None:
         _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
 

@@ -87,7 +87,7 @@ def anything_due() -> bool:
 
 
 def run() -> int:
-    """Attribute the verdicts that are due, then group the findings of older handoffs, and return the number of both.
+    """Attribute the verdicts that are due, then group the findings of older handoffs. Return the number of handoffs.
 
     Return 0 if another process is attributing. The run ends when nothing is due, or after a minute. While handoffs wait
     to be judged, attribution pauses.
@@ -97,7 +97,7 @@ def run() -> int:
 
 
 def rebuild() -> int:
-    """Discard all attributions, attribute everything again, and return the number of verdicts that were due.
+    """Discard all attributions, attribute everything again, and return the number of handoffs.
 
     Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile.
     """
@@ -125,11 +125,12 @@ def rebuild() -> int:
 
 
 def _attribute_part() -> int:
-    """Attribute the oldest verdicts that are due, and return their number; 0 if the lease was lost meanwhile."""
+    """Attribute the oldest verdicts that are due. Return the number of their handoffs; 0 if the lease was lost."""
     now, held_until = timezone.now(), LEASE.read()
     due = _list_due(MOST_VERDICTS)
+    due_handoffs = {handoff for _, handoff, _ in due}
     if due:
-        handoffs = Handoff.objects.filter(pk__in={handoff for _, handoff, _ in due}).only(*_COLUMNS)
+        handoffs = Handoff.objects.filter(pk__in=due_handoffs).only(*_COLUMNS)
         by_tenant: dict[int, list[Handoff]] = {}
         for row in handoffs:
             by_tenant.setdefault(row.tenant_id, []).append(row)
@@ -142,7 +143,7 @@ def _attribute_part() -> int:
     # The next part looks at the verdicts of the overlap again, and skips attributed verdicts.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
     _move(min(reached, now - OVERLAP))
-    return len(due)
+    return len(due_handoffs)
 
 
 def _group_part() -> int:

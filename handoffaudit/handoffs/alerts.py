@@ -1,4 +1,4 @@
-"""Alerts: their opening, acknowledgement and texts. A tenant has at most one open alert of each kind."""
+"""Alerts: their opening, acknowledgement and texts. A tenant has at most one active alert of each kind."""
 
 import time
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class AlertKind(StrEnum):
 
 
 def raise_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Open an alert of this kind with this number, or add the number to that of the open alert."""
+    """Open an alert of this kind with this number, or add the number to that of the active alert."""
     for _ in range(_ATTEMPTS):
         open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
         if open_one.update(number=F("number") + number, last_at=timezone.now()):
@@ -61,7 +61,7 @@ def raise_alert(tenant_id: int, kind: str, number: int) -> None:
 
 
 def show_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Open an alert of this kind with this number, or set the number of the open alert."""
+    """Open an alert of this kind with this number, or set the number of the active alert."""
     open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
     if not open_one.update(number=number, last_at=timezone.now()):
         _open(tenant_id, kind, number)
@@ -74,7 +74,7 @@ def _open(tenant_id: int, kind: str, number: int) -> None:
 
 
 def list_open(tenant: Tenant) -> list[Alert]:
-    """Return the open alerts of a tenant, newest first; at most one of each kind."""
+    """Return the active alerts of a tenant, newest first; at most one of each kind."""
     return list(Alert.objects.filter(tenant=tenant, acknowledged_at=None).order_by("-opened_at"))
 
 
@@ -83,7 +83,7 @@ def list_alerts(
 ) -> list[Alert]:
     """Return alerts, newest first; with `before`, only alerts with a smaller id.
 
-    `is_open` True selects open alerts, False acknowledged and resolved alerts, None all alerts.
+    `is_open` True selects active alerts, False acknowledged and resolved alerts, None all alerts.
     """
     rows = Alert.objects.filter(tenant=tenant)
     if is_open is not None:

@@ -105,7 +105,7 @@ def list_holds(tenant: Tenant, *, before: int | None = None, limit: int = 100) -
 def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> LegalHold:
     """Place a hold. `key` is a handoff's id, or the id of a trace; empty for the tenant. Idempotent.
 
-    Raise `Refused` for an unknown scope, handoff or trace, a missing reason, or too many holds.
+    Raise `Refused` for an unknown scope, handoff or trace, a missing or invalid reason, or too many holds.
     """
     if scope not in HoldScope.values:
         raise Refused(f"{scope[:40]!r} is not a scope of a hold", "scope", f"use one of {', '.join(HoldScope.values)}.")
@@ -133,7 +133,10 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
 
 
 def lift(*, tenant: Tenant, hold: int, reason: str, actor: str) -> LegalHold:
-    """Lift a hold. Idempotent. Raise `LegalHold.DoesNotExist`, or `Refused` without a reason."""
+    """Lift a hold. Idempotent.
+
+    Raise `LegalHold.DoesNotExist` for an unknown hold, and `Refused` for a missing or invalid reason.
+    """
     reason = _check_reason(reason)
     with transaction.atomic():
         found = LegalHold.objects.select_for_update().get(tenant=tenant, pk=hold)

@@ -77,7 +77,7 @@ class Reply:
 
 
 class Client(Protocol):
-    """A client that makes one request at a time."""
+    """A client of the LLM service. Each call of `complete` sends one request, without retries. Thread-safe."""
 
     def complete(
         self,
@@ -156,7 +156,7 @@ class Caller:
         return pricing.estimate_call_cost(self.model_of(question.role), size, question.max_tokens, self._prices)
 
     def call(self, question: Question) -> Call:
-        """Ask the question. An outage is stored in the call's `error`, never raised."""
+        """Ask the question. A failure, such as an outage, is stored in the call's `error`, never raised."""
         started = self._monotonic()
         state = _CallState(
             self.model_of(question.role), started + self._seconds, [{"role": "user", "content": question.content}]
@@ -209,7 +209,10 @@ class Caller:
         return reply
 
     def _wait(self, error: Unavailable, state: _CallState) -> None:
-        """Sleep until the next try. Raises `error` if no try is left or the next try would start after the deadline."""
+        """Sleep until the next try.
+
+        Raises `error` if the error is not retryable, no try is left, or the next try would start after the deadline.
+        """
         state.failures += 1
         if error.reason not in RETRYABLE or state.failures >= self._tries:
             raise error
@@ -303,8 +306,8 @@ class Breaker:
     ) -> "Breaker":
         """Return the breaker after a failure.
 
-        A failed probe opens the breaker again. A failed call that began before the breaker opened does not extend the
-        pause.
+        A failure during the pause does not extend the pause: its call began before the breaker opened. A failure after
+        the pause opens the breaker again, even if its call was not the probe.
         """
         counted = replace(self, failures=self.failures + 1, reason=reason)
         if self.open_until is not None and now < self.open_until:

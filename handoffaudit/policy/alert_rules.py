@@ -51,7 +51,10 @@ class AlertRule:
     on: bool = field(metadata=describe("Enabled", ""))
     warning: float = field(metadata=describe("Warning from", "the lowest value that opens a warning"))
     alert: float = field(metadata=describe("Alert from", "the lowest value that opens an alert"))
-    window_minutes: int = field(default=60, metadata=describe("Window", "minutes, {limits}, by receipt", ge=5, le=1440))
+    window_minutes: int = field(
+        default=60,
+        metadata=describe("Window", "minutes, {limits}; counts handoffs received in this time", ge=5, le=1440),
+    )
     minimum: int = field(
         default=20,
         metadata=describe(

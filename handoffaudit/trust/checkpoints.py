@@ -57,7 +57,10 @@ class Line:
 
 
 def write_due() -> None:
-    """Write the checkpoints of the tenants whose logs grew since their last checkpoint."""
+    """Write the first checkpoints of tenants, and those of tenants whose logs grew since their last checkpoint.
+
+    A tenant gets at most one checkpoint in `CHECKPOINT_SECONDS`. Nothing is written while another process writes.
+    """
     if not settings.CHECKPOINTS or (held_until := LEASE.acquire()) is None:
         return
     try:
@@ -102,7 +105,8 @@ def _record(made: Iterable[tuple[Tenant, dict[str, Any]]], *, was_written: bool)
         columns: dict[str, Any] = {"at": timezone.now()}
         if was_written:
             columns |= {"audit_number": facts["audit_number"], "seal_number": facts["seal_number"]}
-        # Until the first checkpoint is written, the row has numbers of no log, so that the tenant becomes due again.
+        # Until the first checkpoint is written, the row has a number that no audit entry and no seal has. It differs
+        # from the newest numbers, so the tenant becomes due again.
         Checkpoint.objects.update_or_create(
             tenant=tenant,
             defaults=columns,

@@ -295,7 +295,10 @@ def seal_erased(tenant: Tenant, changed: Iterable[Row]) -> None:
     with suppress(WrongKey):
         key = signatures.load_key(settings.DATA_FOLDER)
     if key is None or current_key(head) != key.public:
-        log.warning("erased rows are not sealed again, because the seal key is missing", tenant=tenant.slug)
+        log.warning(
+            "erased rows are not sealed again, because this process does not have the key of the seals",
+            tenant=tenant.slug,
+        )
         return
     make_seal(tenant, head, listed, head.reached, key, SealKind.ERASURE).save(force_insert=True)
 

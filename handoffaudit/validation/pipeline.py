@@ -47,8 +47,7 @@ def run(
     `layers` defaults to the shipped layers followed by the installed layers. `new_id` returns the id of the remediation
     record that a first attempt opens. Without `new_id`, the record has the id of the verdict. A `CouldNotRunError`
     reports an external failure and sets the status of the layer to `error`. A layer that raises `NotCheckedError` or
-    `AskedLater` counts as skipped. Any other exception is a bug of the product: the exception propagates, and there is
-    no verdict.
+    `AskedLater` counts as skipped. Any other exception is a bug of the product and propagates.
     """
     started = monotonic()
     issues = subject.findings.issues = []

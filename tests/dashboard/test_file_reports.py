@@ -121,6 +121,9 @@ def test_what_was_counted_from_logs_is_a_link_away(tenant: Tenant, viewer: Perso
     link = client.get(ADDRESS + "?runtime=codex").context["log_lines"]
     assert "slot_b" in client.get(link).content.decode()
     assert "run=run-7" not in client.get(link).content.decode()
+    assert "event=text_fallback_ok" in client.get(ADDRESS + "?fallback=text_fallback_ok").context["log_lines"]
+    for unknown_to_logs in ("failed=yes", "source=text_fallback", "reason=file_missing&fallback=text_fallback_ok"):
+        assert client.get(f"{ADDRESS}?{unknown_to_logs}").context["log_lines"] == ""
 
 
 def test_pages_of_the_list(tenant: Tenant, viewer: Person) -> None:

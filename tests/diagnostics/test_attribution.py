@@ -96,6 +96,7 @@ def test_a_later_verdict_replaces_what_the_first_one_said(tenant: Tenant) -> Non
     assert attribution.run() == 1
     assert told(tenant) == []
     assert TracedHandoff.objects.get(pk=handoff.pk).verdict == later.pk
+    assert attribution.rebuild() == 1
 
 
 @pytest.mark.parametrize("in_force", [None, UUID(int=1)])

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.cli import trust as cli_trust
 from handoffaudit.diagnostics import erasure, removal
 from handoffaudit.handoffs import judge_leases
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict, new_id
@@ -284,6 +285,7 @@ def test_a_decision_waits_for_its_seal_and_is_no_problem(tenant: Tenant) -> None
     report = verify(tenant)
     assert (report.problems, report.waiting) == ([], 1)
     assert report.waiting_since is not None
+    assert "1 events wait for a seal, since" in cli_trust._lines("acme", report)[-1]
 
 
 def test_an_event_that_commits_late_is_sealed(tenant: Tenant) -> None:

@@ -26,8 +26,8 @@ class HandoffPlugin(BasePlugin):
     """Send or gate the transfers of all agents of an app; give the plug-in to `App(plugins=[HandoffPlugin()])`.
 
     A blocked handoff is answered with `{"error": why}`. If the handoff is held, `policy="block"` waits at most
-    `timeout` seconds for the decision of a person, while other runs go on. `policy="observe"` only sends; a transfer
-    that a callback or a tool of your own sets is sent as well.
+    `timeout` seconds for the decision of a person, while other runs go on. `policy="observe"` only sends. With both
+    policies, a transfer that a callback or a tool of your own sets is sent after it happened, and is not stopped.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
     The reason is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments, else the parameter.

@@ -223,12 +223,11 @@ _NO_NUMBER: Final = '<span class="none">\u2013</span>'
 
 @dataclass(frozen=True, slots=True)
 class AgentName:
-    """An agent in a list; `note` says what is special about the agent."""
+    """An agent in a list; `near` is an agent with a similar name."""
 
     name: str
     href: str
     number: int
-    note: str = ""
     near: "AgentName | None" = None
 
 
@@ -364,9 +363,9 @@ class _Naming:
     def __init__(self, who: TenantMembership, links: Links) -> None:
         self._slug, self._links = who.tenant.slug, links
 
-    def name(self, name: str, number: int = 0, note: str = "", near: str = "") -> AgentName:
+    def name(self, name: str, number: int = 0, near: str = "") -> AgentName:
         href = "" if name == "*" else build_agent_url(self._slug, name, self._links.window.query)
-        return AgentName(cut(name, _LONGEST), href, number, note, self.name(near) if near else None)
+        return AgentName(cut(name, _LONGEST), href, number, self.name(near) if near else None)
 
     def way(self, edge: AgentRoute) -> RouteLine:
         href = self._links.handoffs(source=edge.source, target=edge.target)

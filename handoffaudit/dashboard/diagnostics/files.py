@@ -221,18 +221,20 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
-    """Return the address of the health lines in logs that match the filters; empty if no log has health lines.
+    """Return the address of the health lines in logs that match the filters.
 
-    The filter `runtime` becomes part of the searched text. The filters `source` and `failed` are left out, and
-    `fallback` counts only without `reason`.
+    Return an empty text if no log has health lines, or if the page of logs has no filter like these: it has none for
+    `source` and `failed`, and its filter `event` takes either a reason or a fallback. The filter `runtime` becomes part
+    of the searched text.
     """
-    if not file_stats.has_log_counts(who.tenant):
+    events = {filters.reason, filters.fallback} - {""}
+    if filters.source or filters.failed or len(events) > 1 or not file_stats.has_log_counts(who.tenant):
         return ""
     asked = {
         "kind": Kind.HEALTH.value,
         "agent": filters.agent,
         "phase": filters.phase,
-        "event": filters.reason or filters.fallback,
+        "event": "".join(events),
         "trace": filters.run,
         "q": f"runtime={filters.runtime}" if filters.runtime else "",
         "since": filters.period or (utc_text(filters.since) if filters.since else ""),

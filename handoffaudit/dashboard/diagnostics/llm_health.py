@@ -44,7 +44,7 @@ PAGES = ("overview", "model_health", "alerts")
 
 
 def open_alerts(tenant: Tenant) -> list[AlertText]:
-    """Return the open alerts of a tenant, newest first."""
+    """Return the active alerts of a tenant, newest first."""
     return [describe_alert(tenant, alert) for alert in alerts.list_open(tenant)]
 
 

@@ -149,7 +149,7 @@ def _agents(handoff: Handoff) -> list[str]:
 
 
 def _searches(handoff: Handoff) -> Iterator[Link]:
-    """Yield links to the same lines in the log search."""
+    """Yield links to the log search: the lines of the trace, and the lines of each agent around the handoff."""
     address = reverse("dashboard:logs", args=[handoff.tenant.slug])
     if handoff.trace_id:
         yield Link("All lines of this trace", f"{address}?{urlencode({'trace': quote_blanks(handoff.trace_id)})}")

@@ -144,7 +144,7 @@ def types(names: Sequence[str]) -> str:
 
 
 def join_types(names: Sequence[str]) -> str:
-    """Join the first names, and say how many more there are."""
+    """Join the names, at most the first `MOST_TYPES`, and say how many more there are."""
     shown = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {pluralize(more, 'more type')}" if more else "")

@@ -71,7 +71,7 @@ def summarize_schema(schema: Any) -> list[str]:
 
 
 def join_fields(names: Iterable[object]) -> str:
-    """Join the first names, and say how many more there are."""
+    """Join the names, at most the first `MOST_NAMED`, and say how many more there are."""
     every = [str(name) for name in names]
     shown = ", ".join(cut(name, LONGEST_NAME) for name in every[:MOST_NAMED])
     more = len(every) - MOST_NAMED

@@ -58,7 +58,7 @@ FORM = fields_of(AlertRuleModel)
 LABELS = {name: field.title or name for name, field in FORM.items()}
 NO_DATA = {
     NoData.OK: "all is well",
-    NoData.KEEP: "an open alert stays as it is",
+    NoData.KEEP: "an active alert stays as it is",
     NoData.ALERT: "an alert of its own",
 }
 PAGE_SIZE = 50

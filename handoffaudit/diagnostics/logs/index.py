@@ -244,7 +244,7 @@ def finish(pk: uuid.UUID) -> None:
 
 
 def park_exhausted() -> int:
-    """Park blocks that failed in all their tries, record the error on their imports, and return their number."""
+    """Park up to 100 blocks that failed in all their tries, record the error on their imports; return their number."""
     given_up = LogBlock.objects.filter(leases.is_exhausted(), parsed_at=None)
     number = 0
     for block in given_up.order_by("id")[:100]:

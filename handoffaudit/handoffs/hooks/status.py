@@ -1,4 +1,4 @@
-"""Status of hook events: its derivation from verdict and phase results, its answers, and its stored records."""
+"""Status of hook events: its derivation from verdict and phase results, the answers of hooks, and stored records."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def read_phase(plain: object) -> Phase:
 
 
 def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> ObjectiveCheck:
-    """Return the result for the objective, from a verdict in API format."""
+    """Return the result for the objective, from a verdict in API format. Without a `final` verdict, it is UNKNOWN."""
     if verdict is None or not final or _LAYER in verdict["pending"]:
         return ObjectiveCheck(Status.UNKNOWN, NO_VERDICT)
     model = verdict["validator_model"] or ""

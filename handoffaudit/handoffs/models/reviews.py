@@ -122,11 +122,11 @@ class ModelBreaker(models.Model):
 
 
 class Alert(models.Model):
-    """A sign that a person should look, open until acknowledged. Only one alert of a kind is open at a time.
+    """A sign that a person should look, active until acknowledged. Only one alert of a kind is active at a time.
 
     `kind` names an event or an alert rule. An alert of a rule has the latest measurement in `value`, and resolves by
     itself. `notified_at` is the time of the last notification of the webhooks, which is repeated while the alert is
-    open.
+    active.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

@@ -240,30 +240,31 @@ def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handof
 
 
 def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: Iterable[Subscriber]) -> None:
-    # The webhooks that received a decision must also receive its reversal.
-    decided = event.to_state in DECISIONS or event.from_state in DECISIONS
-    kind = EventType.DECISION if decided else EventType.VERDICT
-    if kind is EventType.DECISION and event.from_state == event.to_state:
-        # Somebody assigned a decided handoff, or a later verdict on an approved handoff was stored.
-        return
-    if kind is EventType.VERDICT and not _is_verdict(event, handoff):
+    kind = _type_of(event, handoff)
+    if kind is None:
         return
     make = decision_payload if kind is EventType.DECISION else verdict_payload
+    state = State.ACCEPTED if event.to_state == State.APPROVED else event.to_state
     for one in subscribers:
         if kind not in one.events or event.at < one.heard_from:
             continue
-        if kind is EventType.VERDICT and one.states and event.to_state not in one.states:
+        if kind is EventType.VERDICT and one.states and state not in one.states:
             continue
         found.add(one, kind, f"event:{event.pk}", event.at, make(event, handoff, one.tenant.slug))
 
 
-def _is_verdict(event: Event, handoff: Handoff) -> bool:
-    """Return whether the event changed the state, or the LLM flagged a handoff that was accepted before."""
-    return event.from_state != event.to_state or (event.actor_kind == SYSTEM.kind and handoff.flagged)
+def _type_of(event: Event, handoff: Handoff) -> EventType | None:
+    """Return the type of an event, or None for an event that is not sent, such as an assignment."""
+    if event.from_state == event.to_state:
+        # The LLM flagged a handoff that was accepted or approved before, which is no decision.
+        return EventType.VERDICT if event.actor_kind == SYSTEM.kind and handoff.flagged else None
+    # The webhooks that received a decision must also receive its reversal.
+    decided = event.to_state in DECISIONS or event.from_state in DECISIONS
+    return EventType.DECISION if decided else EventType.VERDICT
 
 
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
-    """Dispatch the changes of open and recently closed alerts.
+    """Dispatch the changes of active and recently closed alerts.
 
     Alerts whose last change is newest are read first, in batches, until a batch has no change that is new. Earlier
     passes have dispatched all older changes.

@@ -88,7 +88,8 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
         return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
     # A decision event after which the handoff waits again is a reopening: the person neither held nor rejected it.
     again = " again" if payload.get("event") == EventType.DECISION and handoff["state"] in REVIEWABLE else ""
-    subject = f"{handoff['state'].capitalize()}{again}: {handoff['handoff_type']}, {pair}"
+    flag = " and flagged" if payload.get("event") == EventType.VERDICT and handoff["flagged"] else ""
+    subject = f"{handoff['state'].capitalize()}{again}{flag}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
     note = [f"Note: {payload['note']}"] if payload.get("note") else []
     return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]

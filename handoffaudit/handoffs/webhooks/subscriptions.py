@@ -61,7 +61,7 @@ EVENT_TEXTS: Final = {
         "a handoff is accepted, rejected or held, or is flagged later (no verdict is sent by e-mail)",
         "`handoff`",
         "You can select some of the three states. Only a handoff that was accepted or approved unverified can be "
-        "flagged later.",
+        "flagged later. For the selection, an approved handoff counts as accepted.",
     ),
     EventType.DECISION: EventText(
         "a handoff is approved or declined",

@@ -132,7 +132,7 @@ def _pairs_of(char: str) -> list[bytes]:
     return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]
 
 
-# In bytes; a longer line is stored cut at this length.
+# In bytes; a longer line is stored cut at this length. A stored line of this length may be cut, so it is not read.
 LONGEST_LINE: Final = 64 * 1024
 
 
@@ -188,7 +188,9 @@ _TEXTS = ("workflow", "phase", "level", "span_id", "parent_span_id")
 def read_bytes(line: bytes) -> Line:
     """Return the line that the bytes hold; the bytes come from a file, without the line end."""
     if len(line) >= LONGEST_LINE:
-        return BadLine(f"The line is longer than the limit of {LONGEST_LINE:,} bytes, so it is cut.")
+        return BadLine(
+            f"The line has {LONGEST_LINE:,} bytes or more: it is not read, and all bytes after these are left out."
+        )
     try:
         return read_line(line.decode())
     except UnicodeDecodeError as error:

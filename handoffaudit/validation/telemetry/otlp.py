@@ -308,7 +308,7 @@ def _time_in(span: dict[str, Any], name: str) -> int:
     """Return a time in nanoseconds, or 0 if there is none. Raises `Refused` for anything but 64-bit integers."""
     given = span.get(name) or 0
     value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
-    if not isinstance(value, int) or not 0 <= value < 2**64:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
         raise Refused(f"{name} is {clean(str(given), 40)}: send nanoseconds since 1970")
     return value
 

@@ -68,6 +68,11 @@ def test_a_raw_document_is_sent_as_it_is_with_its_envelope_beside_it():
     assert made.beside == {"format": "universal", "trace_id": "t-1"}
 
 
+def test_a_raw_document_keeps_the_id_of_its_line():
+    assert item(b'{"raw": "id: yaml", "handoff_id": "h-1"}').handoff_id == "h-1"
+    assert item(b'{"raw": "id: yaml", "handoff_id": 5}').handoff_id.startswith("import-")
+
+
 def test_json_that_is_no_object_is_a_document_too():
     made = item(b"[1, 2]")
     assert not made.raw

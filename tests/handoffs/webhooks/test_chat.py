@@ -11,7 +11,7 @@ from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
-from tests.handoffs.support import circular, held, judged
+from tests.handoffs.support import circular, held, judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver
 
@@ -82,6 +82,15 @@ def test_each_event_is_a_message_with_title_reason_and_link(
     for request in receiver.requests:
         assert "handoffaudit-signature" not in request.headers
         assert request.headers["content-type"] == "application/json"
+
+
+def test_the_title_of_a_verdict_names_the_flag(tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell) -> None:
+    subscribe(kind="slack", events=["verdict"])
+    judged(tenant, payload())
+    Handoff.objects.update(flagged=True)
+    tell()
+    [told] = receiver.told
+    assert parts_of_slack(told)[0].startswith("[acme] Accepted and flagged: ")
 
 
 @pytest.mark.parametrize("kind", PARTS)

@@ -324,3 +324,18 @@ def test_what_is_flagged_later_is_told(tenant: Tenant, subscribe: Subscribe, rec
     Event.objects.filter(pk=stayed.pk).update(from_state="accepted")
     tell()
     assert [told["handoff"]["flagged"] for told in receiver.told] == [False, True]
+
+
+def test_a_flag_of_an_approved_handoff_is_told_as_a_verdict(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell
+) -> None:
+    subscribe(name="Accepted", events=["verdict", "decision"], states=["accepted"])
+    subscribe(name="Rejected", events=["verdict", "decision"], states=["rejected"])
+    handoff = judged(tenant, held())
+    decide(tenant, handoff)
+    for flagged in (False, True):
+        Handoff.objects.update(flagged=flagged)
+        Event.objects.filter(pk=event(handoff).pk).update(from_state="approved", to_state="approved")
+        tell()
+    told = sorted((told["event"], told["handoff"]["state"], told["handoff"]["flagged"]) for told in receiver.told)
+    assert told == [("decision", "approved", False)] * 2 + [("verdict", "approved", True)]

@@ -194,7 +194,7 @@ def test_bytes_that_are_no_text_are_bad() -> None:
 def test_a_line_that_is_too_long_is_bad() -> None:
     line = read_bytes(b"x" * LONGEST_LINE)
     assert isinstance(line, BadLine)
-    assert "65,536" in line.why
+    assert line.why.startswith("The line has 65,536 bytes or more")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_wrong_type_in_json_rejects_its_span_alone(wrong: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("name", ["startTimeUnixNano", "endTimeUnixNano"])
-@pytest.mark.parametrize("sent", ["18446744073709551616", "9" * 30, 1e30, 1.5, "-1", -1, "yesterday", "\u0667"])
+@pytest.mark.parametrize("sent", ["18446744073709551616", "9" * 30, 1e30, 1.5, "-1", -1, True, "yesterday", "\u0667"])
 def test_a_time_that_is_no_time_is_named_as_it_was_sent(name: str, sent: Any) -> None:
     assert f"span 0: {name} is {sent}: send nanoseconds" in read(one(1, "a") | {name: sent}).message
 

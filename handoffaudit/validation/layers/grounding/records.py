@@ -33,7 +33,9 @@ class Fact(NamedTuple):
     """A value of structured data with the words of its key.
 
     `key` holds the lower-case words of the last name on the path of the value, and `group` the words of the name before
-    that. `record` is the number of the row or list item, counted from 1, or 0 for a value outside of rows and lists.
+    that. `record` is the number of the row or list item that holds the value, counted from 1 across all lists, or 0 for
+    a value outside of rows and lists. For JSON and Python literals, only the items of lists that begin with an object
+    and have several items are numbered.
     """
 
     key: tuple[str, ...]
@@ -86,9 +88,10 @@ def is_literal(text: str) -> bool:
 
 
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
-    """Return the facts of values that are given one by one with their paths (`order.items[2].price`).
+    """Return the facts of the first 5,000 values, each given with its path (`order.items[2].price`).
 
-    A pair (`specs[3].name` and `specs[3].value`) is one fact. Its key holds the words of the first value.
+    A name and a value of the same object (`specs[3].name` and `specs[3].value`) are one fact. Its key holds the words
+    of the text at `specs[3].name`, and its value is the value at `specs[3].value`.
     """
     facts: list[Fact] = []
     rows: dict[str, int] = {}
@@ -124,7 +127,7 @@ def _parse_literal(text: str) -> object | None:
 
 
 def _facts_of(value: object) -> Iterator[Fact]:
-    """Yield the leaves in order, without values that are nested deeper than 40 levels."""
+    """Yield the leaves in order, without nulls and values that are nested deeper than 40 levels."""
     records = 0
     waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
     while waiting:

@@ -14,8 +14,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Each entry has two poles. A word of one pole reverses the claim if the source has only words of the other pole. Words
-# of one pole are synonyms.
+# Each entry has two poles, with `|` between them. A word of one pole reverses the claim if the source has only words of
+# the other pole. Words of one pole are synonyms.
 OPPOSITES = _entries(
     """
     increase rise rose grow grew growth gain surge climb soar jump expand expansion escalate up upward upturn boost

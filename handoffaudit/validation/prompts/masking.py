@@ -8,7 +8,7 @@ from typing import Any
 
 from handoffaudit.validation.prompts.secrets import MASKED, mask_text
 
-# Endings of a secret's name, after its separators are removed.
+# Endings of the names of secrets. They are compared with a name without its separators, in lower case.
 _PASSWORDS: tuple[str, ...] = (
     "password",
     "passwd",

@@ -259,7 +259,7 @@ def _role_flaws() -> Iterator[CheckMessage]:
 
 
 def known_names() -> set[str]:
-    """Return the names of all settings that `docs/settings.md` lists, with and without the prefix."""
+    """Return the environment variables that `docs/settings.md` names, also those without the prefix (`REDIS_URL`)."""
     page: Path = settings.WEB / "docs" / "settings.md"
     return set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page.read_text()))
 

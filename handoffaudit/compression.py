@@ -11,7 +11,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# Input must come in pieces of at most this size: at the end of each gzip member, the rest of the piece is copied.
+# Input must come in pieces of at most this size. At the end of each gzip member, the rest of the piece is copied, so a
+# large piece with many members would be copied many times.
 PIECE: Final = 64 * 1024
 
 # Some tools write a gzip member for each 64 KiB. The limit is against floods of empty members, which take only 20 bytes

@@ -33,8 +33,9 @@ REQUEST_LOCK_MILLISECONDS: Final = 4000
 # Of these four seconds, a request may wait this long for a connection to PostgreSQL.
 POOL_SECONDS: Final = 1.0
 
-# Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect after 1, 2 and 4
-# seconds. The attempts end before the request does, so that the next request connects as soon as the server is back.
+# Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect with growing
+# pauses (1, 2 and 4 seconds). With these timeouts, the attempts end before the request does. The next request begins
+# new attempts, so it does not wait for the end of a long pause after the server is back.
 POOL_WAITS: Final[Mapping[str, float]] = {"timeout": POOL_SECONDS, "reconnect_timeout": POOL_SECONDS / 2}
 
 # A check of the server takes at most this long: the answer to /readyz must arrive within 2 seconds.
@@ -122,7 +123,7 @@ _SQLSTATES: Final = {
 
 _OF_THE_POOL: Final = ("PoolTimeout", "TooManyRequests")
 
-# A refused connection has no code.
+# The error about a refused connection has no code, so only its message tells the cause.
 _NO_CONNECTION_FREE: Final = re.compile(r"too many (clients|connections)|connection slots are reserved", re.IGNORECASE)
 
 
@@ -170,9 +171,10 @@ def limit_for_requests(opened: Any) -> None:
 
 
 def find_fault() -> Fault | None:
-    """Check the database and return its fault. The check takes at most 2 seconds if the server does not answer.
+    """Check the database and return its fault. Raise any error that is not such a fault.
 
-    PostgreSQL is checked on a new connection: all connections of the pool may be in use or broken.
+    If a PostgreSQL server does not answer, the check ends after `LOOK_AT_SERVER_SECONDS`. PostgreSQL is checked on a
+    new connection, because all connections of the pool may be in use or broken.
     """
     try:
         if connection.vendor == "postgresql":
@@ -263,7 +265,10 @@ STUCK_SECONDS: Final = 0.05
 
 
 class WriteTurn:
-    """A lock for the writers of this process. A writer waits for a turn no longer than for the SQLite file."""
+    """A lock for the writers of this process. A writer waits for its turn as long as it may wait for the SQLite file.
+
+    Then, or if too many late writers wait, entering the lock raises `LockTimeout`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -293,7 +298,7 @@ class WriteTurn:
             self._lock.release()
 
     def _wait(self, turns: int) -> int:
-        """Wait for the lock, and return the milliseconds that are left for locks of the file."""
+        """Wait for the lock, and return the milliseconds that are left for locks of the file. Raise `LockTimeout`."""
         until = time.monotonic() + _busy_timeout() / 1000 - LATE_SECONDS
         patient = self._patient.acquire(blocking=False)
         try:

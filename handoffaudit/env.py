@@ -148,7 +148,7 @@ def folder_or_none(name: str) -> Path | None:
 
 
 def folders(name: str) -> list[Path]:
-    """Return the folders of a comma-separated list. Each folder must exist."""
+    """Return the folders of a comma-separated list. Each folder must exist, and none may be a whole disk."""
     given = [one.strip() for one in os.environ.get(name, "").split(",")]
     found = [_expand(name, one) for one in given if one]
     flaws = []
@@ -195,7 +195,8 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
     """Return Django's settings of the database and, if `DATABASE_REPLICA_URL` is set, of its replica."""
     url = os.environ.get("DATABASE_REPLICA_URL")
     replica = _parse_database("DATABASE_REPLICA_URL", url) if url else None
-    # Both settings are read with every database, so that doctor finds a wrong value beside a wrong URL.
+    # Each of these settings concerns only one kind of database. Both are always read, so that doctor finds a wrong
+    # value even if `DATABASE_URL` is wrong, too.
     pool = positive("HANDOFFAUDIT_DATABASE_POOL", 12)
     synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
     found = {"default": _database(folder, pool, synchronous)}
@@ -255,7 +256,7 @@ def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
     if settings["ENGINE"] == "django.db.backends.sqlite3":
         settings["CONN_MAX_AGE"] = None
         settings["OPTIONS"] = {
-            # A deferred transaction that starts with a read cannot wait for an earlier writer and fails at once.
+            # A deferred transaction that reads first cannot wait for another writer when it writes: it fails at once.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "factory": LimitedConnection,
@@ -307,9 +308,9 @@ def private_targets(name: str) -> PrivateTargets:
 
 
 def checkpoint_places(name: str, folder: Path) -> list[str]:
-    """Return where checkpoints are written: files, web addresses, or `-` for standard output; `off` for nowhere.
+    """Return where checkpoints are written: absolute paths of files, web addresses, or `-` for standard output.
 
-    The default is a file in the data folder.
+    The default is a file in the data folder. The value `off` gives an empty list.
     """
     given = [part.strip() for part in os.environ.get(name, "").split(",") if part.strip()]
     if given == ["off"]:

@@ -102,7 +102,7 @@ class Guard:
             try:
                 self.look(time.monotonic())
             except Exception:
-                # This is a bug of the product. Nothing would restart this thread.
+                # An exception here is a bug of the product. It must not end the watch on the other connections.
                 log.exception("slow connections could not be looked for")
 
     def look(self, now: float) -> None:
@@ -264,7 +264,9 @@ def content_length(environ: dict[str, Any]) -> int:
 
 
 def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
-    """Replace the connection with the whole body, unless the body is too large.
+    """Read the whole body and replace `wsgi.input` with it, unless the body is too large.
+
+    If the connection ends early, reading the replacement raises `OSError`.
 
     Raise `TooManyBodiesError` if too many bodies of this sender, or of all senders, are being read.
     """

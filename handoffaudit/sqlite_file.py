@@ -22,7 +22,8 @@ _STEPS = 10_000
 # The limit of each statement (`limit_each`) looks at the clock less often, because a look waits until no other thread
 # runs Python.
 _STEPS_OF_REQUEST = 1_000_000
-# If more time passes between two looks, the rest is a pause of the reader: the client of an export may be slow.
+# At most this much time between two looks counts as work. More time is a pause of the reader: the client of an export
+# may be slow.
 _PAUSE_SECONDS = 1.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -59,12 +60,12 @@ def is_damage(error: BaseException | None) -> bool:
 
 # The planner's statistics describe this many rows in each table, because every plan is fast on small tables.
 _ROWS = 1_000_000
-# The number of different values in a column, within a tenant, if many rows have the same value. All other columns count
-# as unique.
+# For columns in which many rows have the same value: the number of different values within a tenant. All other columns
+# count as unique.
 _VALUES = {
-    # With one tenant, SQLite would rather read a whole table than look for the rows of a tenant in an index.
+    # With the number 1, SQLite would rather read a whole table than look for the rows of a tenant in an index.
     "tenant_id": 2,
-    # A few reviewers make all decisions.
+    # A few reviewers make all decisions, so a reviewer hardly narrows a search.
     "actor": 1,
     **dict.fromkeys(("state", "outcome", "kind", "status", "severity", "reason", "source", "fallback", "runtime"), 5),
     **dict.fromkeys(("handoff_type", "code", "phase", "subscriber_id", "person_id", "to_id"), 10),
@@ -72,7 +73,7 @@ _VALUES = {
     "hour": 700,
     "trace_id": _ROWS // 10,
 }
-# The share of the rows that a partial index has. Indexes that are not named here have few rows.
+# The share of the rows that a partial index has. Partial indexes that are not named here have few rows (`_FEW`).
 _SHARES = {
     "handoff_accepted_route": 0.7,
     "handoff_by_score": 0.5,
@@ -98,8 +99,8 @@ _INDEXES = """
 def store_statistics(connection: sqlite3.Connection) -> None:
     """Store the planner's statistics of the tables with a tenant, unless exactly these statistics are stored already.
 
-    The statistics do not depend on the rows that the tables have now. Without statistics, SQLite takes the rows of one
-    tenant for few, and reads all of them instead of a better index.
+    The statistics do not depend on the rows that the tables have now. Without statistics, SQLite assumes
+    that a tenant has few rows, and reads all of them instead of using a better index.
     """
     rows = {
         (table, name, _describe(json.loads(columns), _SHARES.get(name, _FEW) if is_partial else 1.0))
@@ -129,8 +130,8 @@ def store_statistics(connection: sqlite3.Connection) -> None:
 def _describe(columns: Sequence[str | None], share: float) -> str:
     """Return the statistics of an index as SQLite reads them.
 
-    The first number is that of the rows of the index. The others are the average numbers of rows with equal values in
-    the first column, in the first two columns, and so on.
+    The first number is the number of rows in the index. The other numbers are the average numbers of rows with equal
+    values in the first column, in the first two columns, and so on.
     """
     rows = int(_ROWS * share)
     numbers, values = [rows], 1

@@ -35,9 +35,9 @@ VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|DATABASE_REPLICA_URL
 CODES_HEAD = """# Codes
 
 Each finding has a code, a severity, its place in the document, the value seen, and what would make it pass. Errors
-reject a handoff; findings marked *hold* hold it for a person; warnings and infos let it pass. In the product each code
-has a page with an example before and after, under Help, Codes. `python -m tests.test_docs` writes this page from the
-catalogue in `handoffaudit/validation/`.
+reject a handoff; findings marked *hold* hold it for a person; warnings and infos let it pass. No person can approve a
+handoff with a finding marked *final*. In the product each code has a page with an example before and after, under Help,
+Codes. `python -m tests.test_docs` writes this page from the catalogue in `handoffaudit/validation/`.
 
 | code | severity | what, and why it matters | what to do |
 | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""Async client: the twin of `Client` for asyncio, whose waiting calls run in threads."""
+"""Async client: the twin of `Client` for asyncio. Calls that wait for the network run in threads."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class AsyncClient:
         return self.client.trace(id)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until nothing of this process waits to be sent; see `Client.flush`."""
+        """Wait until all items are sent, refused or dropped; return False after `timeout` seconds."""
         return await _in_thread(self.client.flush, timeout)
 
     def stats(self) -> dict[str, int]:

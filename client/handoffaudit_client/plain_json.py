@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The server accepts documents of 64 levels; the submission around a value takes a few of them.
+# The server accepts documents of at most 64 levels; the submission around a value takes a few of them.
 DEEPEST = 58
 
 # A value with more parts is cut: `Client.send` converts the value before it returns, and must not take long.
@@ -22,7 +22,7 @@ _LONGEST_TEXT = 1024 * 1024
 # The server reads longer numbers as floating point, or not at all.
 _MOST_BITS = 64
 
-# Python refuses to write longer numbers as decimals.
+# Longer numbers become hexadecimal texts. By default, Python refuses to write more than 4,300 decimal digits.
 _MOST_DECIMAL_BITS = 4_096
 
 # Cut longer texts, lists and objects to the first of these lengths, then to the next, until the value fits.
@@ -55,7 +55,7 @@ def _mark(reason: str) -> str:
 
 
 class _Converter:
-    """One conversion, with the number of parts that it may still read."""
+    """One conversion, with the numbers of parts and characters that it may still read."""
 
     def __init__(self) -> None:
         self._left = _MOST_PARTS
@@ -135,7 +135,8 @@ def _whole_number(value: int) -> int | str:
 def _simplify(value: Any) -> Any:  # noqa: PLR0911 (one for each kind of value)
     """Return a simpler value with the same content. The result may hold values that are not plain yet."""
     kind = type(value)
-    # These are subclasses of plain types. A member of an enum such as StrEnum becomes its plain value.
+    # A `str`, `int` or `float` here is an instance of a subclass. A member of an enum such as StrEnum becomes its plain
+    # value.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -228,7 +229,7 @@ def _of_message(value: Any) -> dict[str, Any]:
 def _dump_model(value: Any) -> Any:
     try:
         return value.model_dump(mode="json")
-    except Exception:  # noqa: BLE001 (a field without JSON is converted here)
+    except Exception:  # noqa: BLE001 (`to_plain` converts a field that has no JSON form)
         return value.model_dump()
 
 
@@ -241,9 +242,10 @@ def describe(value: Any) -> str:
 
 
 def shorten(plain: Any, most_bytes: int) -> Any:
-    """Return a plain value that has at most about `most_bytes` bytes as JSON.
+    """Return a plain value, cut so that its JSON has at most about `most_bytes` bytes.
 
-    Each text, list or object that was cut says so.
+    Each text, list or object that was cut says so. If the cut value is still too large, return the beginning of its
+    JSON as a text.
     """
     for length in _LENGTHS:
         plain = _cut(plain, length)

@@ -51,7 +51,7 @@ _KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
 
 _TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
 
-# Names of several tokens need another word, because a plain `tokens` counts or lists words.
+# Of the names that end in `tokens`, only names with these endings are secret. A plain `tokens` counts or lists words.
 _TOKEN_LISTS = ("accesstokens", "refreshtokens", "apitokens", "authtokens", "bearertokens", "sessiontokens")
 
 # These words are too short or too common to be matched at the end of a word.
@@ -98,6 +98,6 @@ def _last_word(name: str) -> str:
 def _words(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case and without accents. Of an overlong name, use only the end."""
     plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
-    # Characters that are letters of their own, such as й, 비 and パ, are composed again.
+    # The decomposition also splits characters such as 비 and パ, so they are composed again.
     bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
     return tuple(word.casefold() for word in _SEPARATED.split(bare) if word)

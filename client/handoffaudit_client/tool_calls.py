@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class ToolCall:
     """A tool call whose result is not recorded yet.
 
-    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function. As
-    a context manager, it records `result`, if the block sets it. A call that raises an error is not recorded.
+    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function. If
+    `arguments` was given, it records these instead of the arguments of the call. As a context manager, it records
+    `result`, if the block sets it. A call that raises an error is not recorded.
     """
 
     def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:
@@ -50,7 +51,7 @@ class ToolCall:
         self.__exit__(kind)
 
     def __call__(self, function: Function) -> Function:
-        """Return the function, recording each of its calls."""
+        """Return a wrapper of the function that records each call that returns."""
         import inspect
 
         signature = _signature_of(function)
@@ -90,7 +91,10 @@ def _signature_of(function: Callable[..., Any]) -> Any:
 
 
 def _arguments(signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by their names, without the object of a method."""
+    """Return the arguments by their names, without `self` and `cls`.
+
+    If the names are unknown, positional arguments are named by their numbers, from 1.
+    """
     try:
         bound = dict(signature.bind(*args, **kwargs).arguments)
     except (AttributeError, TypeError):

@@ -33,7 +33,8 @@ _CONNECT_SECONDS = 5.0
 # The endings of problem types with which the server refuses a name in the document, and not the key itself.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# With a longer pause, the client could still wait when the server is back, and a socket takes no endless time limit.
+# The longest pause that `Retry-After` can cause: with a longer pause, the client could still wait when the server is
+# back. Time limits of a socket have the same maximum, because a socket refuses a very long time limit.
 _LONGEST_PAUSE = 600.0
 
 
@@ -116,7 +117,7 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Return a name for the address and the key that reveals neither of them."""
+        """Return a name made from hashes of the address and the key, so that the name reveals neither of them."""
         return "-".join(hashlib.sha256(text.encode()).hexdigest()[:12] for text in (self.url, self._key))
 
     def _forget_connections(self) -> None:
@@ -125,7 +126,7 @@ class Server:
         self._lock = threading.Lock()
 
     def start_in_child(self) -> None:
-        """Start anew after a fork: the parent uses the connections."""
+        """Drop the connections in a forked child, because the parent still uses them."""
         for connection in self._idle:
             connection.close()
         self._forget_connections()

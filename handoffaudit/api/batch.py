@@ -56,7 +56,7 @@ class BatchVerdictOut(Answer):
     recommended_action: str | None = Field(
         description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate."
     )
-    unverified: bool = Field(description="The LLM was unavailable; the handoff is checked again later.")
+    unverified: bool = Field(description="The LLM check is missing, and is made later if possible.")
     issues: list[IssueOut] = Field(description=f"The findings, the most severe first; at most {MOST_SUMMARY_ISSUES}.")
     issues_total: int = Field(description="The number of all findings of the verdict.", examples=[0])
 

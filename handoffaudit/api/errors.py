@@ -68,7 +68,7 @@ def describe_value(field: str, value: Any, message: str, remedy: str, **more: An
 
 
 def error_members(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the members of a problem document: `errors`, and `field`, `value` and `remedy` of a single error."""
+    """Return the members of a problem document: `errors`, and for a single error also its field, value and remedy."""
     if len(errors) != 1:
         return {"errors": errors}
     return {name: errors[0][name] for name in ("field", "value", "remedy")} | {"errors": errors}

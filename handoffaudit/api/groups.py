@@ -83,7 +83,8 @@ class MuteOut(Answer):
     by: str = Field(validation_alias="muted_by", description="Who muted the group.")
     note: str = Field(validation_alias="muted_note", description="Why the group was muted.")
     until: int | None = Field(
-        validation_alias="muted_until", description="Number of handoffs at which the group returns; null: never."
+        validation_alias="muted_until",
+        description="Number of handoffs at which the group returns; null if growth does not end the mute.",
     )
 
 
@@ -137,7 +138,7 @@ class GroupOut(Answer):
     first_seen: Moment = Field(validation_alias=at("group.first_seen"), description="When the first handoff arrived.")
     last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")
     signs: list[str] = Field(
-        description="`muted`; `regressed` (grew past the limit of its mute); `new` (first seen in the last 24 hours); "
+        description="`muted`; `regressed` (grew to the limit of its mute); `new` (first seen in the last 24 hours); "
         "`growing`."
     )
     last_days: list[int] = Field(

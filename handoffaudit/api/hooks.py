@@ -109,7 +109,7 @@ _KEY = {
     "in": "header",
     "schema": {"type": "string", "maxLength": LONGEST_KEY},
     "description": "Idempotency key: the same key gets the same answer. Without a key, the session and the id of "
-    "the tool call identify the event.",
+    "the tool call identify the event, or its whole content if it has no such ids or comes with phase results.",
 }
 _EVENT: Final[dict[str, Any]] = {
     "hook_event_name": "PostToolUse",
@@ -173,7 +173,8 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
 
     The event is `PreToolUse`, `PostToolUse`, `SubagentStart` or `SubagentStop` of Claude Code, or a delegation in the
     format of another host. With the scope `ingest`, the status is 200, or 503 if nothing can be stored. An event that
-    can't be read is stored as a rejected handoff, and the answer says so.
+    can't be read is stored as a rejected handoff. A body that is empty, cut off or too large is not stored. In both
+    cases, the answer says so.
 
     If the key also has the scope `observe`, the results of other tools (`PostToolUse`) become evidence of the trace.
     """

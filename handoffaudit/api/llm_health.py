@@ -49,7 +49,7 @@ class LatencyOut(Answer):
 
 
 class ModelLineOut(CallTallyOut):
-    name: str = Field(description="The use, or the LLM.")
+    name: str = Field(description="The name of the use or of the LLM.")
     latency_ms: LatencyOut | None = Field(
         validation_alias="latency", description="Response times, also of failed calls; null if no call was sent."
     )
@@ -62,7 +62,7 @@ class FailureOut(Answer):
     )
     number: int = Field(description="Number of failures.")
     last_at: Moment = Field(description="When the last failure occurred.")
-    detail: str = Field(description="The error message.")
+    detail: str = Field(description="The error message of the last failure.")
     cure: str = Field(description="The remedy.")
 
 

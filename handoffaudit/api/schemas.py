@@ -147,7 +147,7 @@ class VerdictOut(Answer):
         {}, description="The prompt version that each layer used.", examples=[{"semantic": "grounding-1"}]
     )
     pending: list[str] = Field([], description="Layers that still wait for an LLM.", examples=[[]])
-    unverified: bool = Field(default=False, description="The LLM was unavailable; the handoff is checked again later.")
+    unverified: bool = Field(default=False, description="The LLM check is missing, and is made later if possible.")
     validated_at: str = Field(description="When the handoff was judged.", examples=["2026-02-15T00:15:00Z"])
     duration_ms: float = Field(description="Time to judge in milliseconds, without LLM calls.")
     validation_passed: bool | None = Field(
@@ -355,7 +355,7 @@ class ReviewedOut(SummaryOut):
 
 
 class TelemetryOut(Answer):
-    """How a handoff was found in a trace. The trace was read after the handoff, so no agent waited for the verdict."""
+    """How a handoff was found in a trace. The trace arrived after the handoff, so no agent waited for the verdict."""
 
     text: str = Field(
         description="Where the handoff was read, and what was inferred.",

@@ -32,8 +32,8 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 CONNECT_SECONDS = 5
 
-# The longest time for which a command looks for damage at its start. It is enough for some gigabytes that are cached
-# in memory.
+# The longest time for which a command looks for damage at its start. If the file is cached in memory, this time is
+# enough for some gigabytes.
 DAMAGE_SECONDS = 5.0
 
 
@@ -164,7 +164,8 @@ def create_tables() -> None:
     with connection.schema_editor() as editor:
         for model in models:
             editor.create_model(model)
-        # The editor would make the indexes at the end, after the statistics of the indexes.
+        # The signal below stores statistics about the indexes, so the indexes must exist by then. The editor would
+        # create them later.
         for statement in editor.deferred_sql:
             editor.execute(statement)
         editor.deferred_sql.clear()

@@ -63,7 +63,7 @@ def command(port: int, pace: float, keep: str | None, python: str | None, *, onc
 
 
 def check_python(python: str) -> None:
-    """Raise `Stop` if a Python lacks the framework or the client."""
+    """Raise `Stop` if a Python cannot be started, or lacks the framework or the client."""
     look = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {NEEDED!r})))"
     try:
         is_complete = subprocess.run([python, "-c", look], check=False).returncode == 0  # noqa: S603
@@ -71,13 +71,16 @@ def check_python(python: str) -> None:
         raise Stop(f"{python} can't be started ({error.strerror}): give another --python.") from error
     if not is_complete:
         raise Stop(
-            f"{python} lacks pydantic-ai-slim or handoffaudit-client. Install the extra demo, such as by"
+            f"{python} lacks pydantic-ai-slim or handoffaudit-client. Install the extra demo, for example with"
             " pip install 'handoffaudit[demo]', or name a Python that has both with --python."
         )
 
 
 def wait_for_enter(supervisor: Supervisor) -> bool:
-    """Let a person sign in before the agents begin, and return False if a signal came first."""
+    """Let a person sign in before the agents begin, and return False if a signal came first.
+
+    Return at once if standard input is not a terminal.
+    """
     if not sys.stdin.isatty():
         return not supervisor.stopping
     up.say("  Sign in with the link above, then press Enter here: the agents begin.")

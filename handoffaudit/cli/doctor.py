@@ -115,7 +115,10 @@ def _run(check: Check, installation: Installation) -> list[Result]:
 
 
 def load_settings(installation: Installation) -> list[Result]:
-    """Load Django with each wrong setting set aside, and return an error for each wrong setting."""
+    """Load Django with each wrong setting set aside, and return an error for each wrong setting.
+
+    Raise the error of the settings (`ImproperlyConfigured` or `EnvError`) if it names no setting.
+    """
     from django.core.exceptions import ImproperlyConfigured
     from environs import EnvError
 

@@ -45,7 +45,10 @@ WIDTH = 110
 
 
 def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a row of figures for each file, then its shares, routes and codes; `-` stands for no value."""
+    """Yield the headings, and for each file its row of figures and the lines with its shares, routes and codes.
+
+    `-` stands for a missing figure.
+    """
     names = [Path(path).name for path in files]
     first = max(map(len, ["file", *names]))
     yield "  ".join([f"{'file':<{first}}", *(heading for heading, _, _ in COLUMNS)])
@@ -174,7 +177,7 @@ def _describe_answers(file: FileRun) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of the command; a `limit` of None means all items."""
+    """The options of the command; a `limit` of None means all items, and a `max_usd` of None means any cost."""
 
     model: str | None
     results: str | None
@@ -194,7 +197,10 @@ def measure_model(
     config: ValidationConfig,
     wishes: RunOptions,
 ) -> None:
-    """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked."""
+    """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked.
+
+    Raise `Stop` if the user does not agree.
+    """
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
     with AnswerFile(Path(wishes.results or DEFAULT_NAME)) as results:
@@ -209,7 +215,7 @@ def measure_model(
 
 
 def _confirm(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
-    """Show the questions to ask and their cost. Raises `Stop` if the user does not agree."""
+    """Show the number of questions to ask, and their cost. Raise `Stop` if the user does not agree."""
     model = caller.model_of(Role.FAST)
     to_ask = len(planned.to_ask)
     click.echo(
@@ -243,6 +249,6 @@ def _tell(run: Run, layers: list[str], wishes: RunOptions) -> None:
     if run.stopped:
         click.echo(
             f"Stopped: {run.stopped}. The figures cover the answered questions. The same command continues from here; "
-            f"no question in {run.results.path} is asked or paid for again.",
+            f"no question whose answer is in {run.results.path} is asked or paid for again.",
             err=True,
         )

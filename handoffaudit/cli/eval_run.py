@@ -102,7 +102,8 @@ def make_plan(
     """Plan the questions about `limit` items of each file, or about all items if `limit` is None.
 
     The items are chosen by the hash of the question. The choice is therefore spread over the file, and is the same in
-    every run and for every model. A larger limit only adds items to the choice.
+    every run and for every model. A larger limit only adds items to the choice. Raises `Stop` for standard input, and
+    for a file without usable data.
     """
     if STANDARD_INPUT in paths:
         raise Stop("--with-model reads a file twice, to tell the cost before it asks: give a file and not -.")

@@ -90,7 +90,9 @@ def owner_of(path: str, names: Mapping[str, str], folder: str) -> dict[str, str]
     """Return run, phase, agent and runtime of a file.
 
     Names that no placeholder provides come from the folders above the file: the nearest folder is the agent, the next
-    folder the phase. A single folder is both.
+    folder the phase. A single folder is both. `folder` is the name of the followed folder. The run has this name, and
+    for a file directly in the folder, the agent and the phase have it, too. Without its placeholder, the runtime is
+    empty.
     """
     above = PurePosixPath(path).parts[:-1]
     agent = above[-1] if above else folder
@@ -105,7 +107,11 @@ MOST_NAMESAKES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file to report: a file that has not changed for a while, or an expected file that did not appear in time."""
+    """A file to report: a file that has not changed for a while, or an expected file that did not appear in time.
+
+    `names` are the values of the placeholders in the path. For a missing file, `candidates` are files with its name at
+    other places.
+    """
 
     path: str
     iteration: int
@@ -140,8 +146,8 @@ class _ExpectedFile:
 class Follower:
     """The files of a folder that are expected, seen and reported.
 
-    `settle` is how many seconds a file must stay unchanged. After `timeout` seconds an expected file counts as missing;
-    None means never. `expected` lists paths below the folder.
+    `settle` is how many seconds a file must stay unchanged. An expected file counts as missing after `timeout` seconds
+    without a change in its folder; None means never. `expected` lists paths below the folder.
     """
 
     root: Path
@@ -156,7 +162,8 @@ class Follower:
     def due(self, now: float, *, all_now: bool = False) -> Iterator[Due]:
         """Yield the files to report at `now`, a moment of a monotonic clock.
 
-        With `all_now`, do not wait for files to settle or to time out. Raises `OSError` if the folder can't be read.
+        With `all_now`, do not wait for files to settle or to time out, and report missing files also without a timeout.
+        Raises `OSError` if the folder can't be read.
         """
         found = file_lookup.scan_folder(self.root)
         there = {path: names for path in found.files if (names := self._match(path)) is not None}
@@ -239,8 +246,8 @@ MOST_RESPONSE = 64 * 1024 * 1024
 class Watcher:
     """A watcher that reports the files of a run's folder.
 
-    `run` and `runtime` are used where the paths do not provide them. `response` is the name of the response files
-    beside the handoff files.
+    If `run` or `runtime` is not empty, it takes precedence over the name in the path. `response` is the name of the
+    response files beside the handoff files.
     """
 
     follower: Follower
@@ -254,9 +261,9 @@ class Watcher:
     _said: str = ""
 
     def look(self, now: float, *, all_now: bool = False) -> None:
-        """Report the files that are due, and retry kept reports.
+        """Report the files that are due, and send the reports again that wait for the server.
 
-        An unreadable folder is reported the first time only, and scanned again the next time.
+        A folder that can't be read causes one warning, and the next call scans it again.
         """
         try:
             for due in self.follower.due(now, all_now=all_now):

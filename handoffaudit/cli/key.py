@@ -56,7 +56,7 @@ agent_option = click.option(
 @data_option
 @json_option
 def create(name: str, tenant: str, scopes: str, seam: str | None, agents: tuple[str, ...], *, as_json: bool) -> None:
-    """Create an API key and print only the key on standard output.
+    """Create an API key and print only the key on standard output; with --json, the key and its fields.
 
     NAME is the user or the program that will use the key. The key is shown once, because only its hash is stored.
     """
@@ -84,7 +84,7 @@ def create(name: str, tenant: str, scopes: str, seam: str | None, agents: tuple[
 @data_option
 @json_option
 def list_keys(tenant: str, *, as_json: bool) -> None:
-    """List the newest keys of a tenant, with the revoked keys last."""
+    """List the newest keys of a tenant, at most 500, with the revoked keys last."""
     start_with_database()
     from handoffaudit.accounts import keys
 

@@ -51,7 +51,8 @@ def make_report(
 ) -> dict[str, Any]:
     """Return the document for `POST /handoff-files`, within the size limit of the endpoint.
 
-    `at` is the time of the last change of the file (of the folder above it if the file is missing), or of the look-up.
+    `at` is the time of the report. `report-file` passes the time of its look-up. `watch` passes the last change of the
+    file, or of the nearest folder above a missing file.
     """
     file = looked.file
     made: dict[str, Any] = {"run_id": _text(about.run_id), "agent": _text(about.agent), "phase": _text(about.phase)}
@@ -121,7 +122,7 @@ class Receiver(Protocol):
         ...
 
     def retry(self) -> int:
-        """Send the kept reports, and return how many still wait."""
+        """Send the kept reports, and return how many still wait. Raises `OSError` if the spool can't be used."""
         ...
 
     def left(self) -> str:
@@ -174,7 +175,8 @@ class ReportServer(Server):
 class ServerReceiver:
     """Receiver that sends reports to a server.
 
-    A report is on disk from before it is sent until it is answered. Without room on the disk, it is only sent.
+    The receiver writes each report to the spool before it sends the report, and removes the report after the answer. A
+    report that the spool cannot store is only sent.
     """
 
     server: ReportServer
@@ -273,7 +275,10 @@ class DatabaseReceiver:
 def choose_receiver(
     name: str, *, url: str | None, key: str | None, local: bool, strict: bool, tenant: str, spool: Path
 ) -> Receiver:
-    """Return the receiver that the options select. Raises `Stop`."""
+    """Return the receiver that the options select.
+
+    Raises `Stop` for options that exclude each other, a wrong address or key, or a database that can't be used.
+    """
     if local:
         return LocalReceiver(strict)
     if strict:

@@ -29,7 +29,10 @@ def names_of(code: str) -> tuple[str, str]:
 
 
 def find_code(tenant: Tenant, text: str) -> str:
-    """Return the rule code that the text names; an empty string if the text names no rule code."""
+    """Return the rule code that the text names; an empty string if the text names no rule code.
+
+    The text may be a code or a title, in any case. A generated rule code is found only by its title.
+    """
     wanted = " ".join(text.casefold().split())
     if not wanted:
         return ""
@@ -166,7 +169,8 @@ def _bounds_between(since: datetime, until: datetime) -> str:
 class Links:
     """Addresses of lists that are filtered by a period.
 
-    A page creates one instance, because some pages have hundreds of addresses.
+    A page creates one instance, which computes the parts that the addresses share once. Some pages have hundreds of
+    addresses.
     """
 
     tenant: Tenant

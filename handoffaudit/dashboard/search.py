@@ -195,7 +195,10 @@ def moved(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def clean(text: str) -> str:
-    """Return the text without NUL, and without spaces, quotes and the `…` of a shortened id around it."""
+    """Return the text without NUL, and without spaces, quotes and the `…` of a shortened id around it.
+
+    Cut the text to `LONGEST` characters.
+    """
     text = text[: 2 * LONGEST].replace("\x00", "").encode("utf-8", "ignore").decode()
     return text.strip().strip("\"'`").removesuffix("…").removesuffix("...").strip()[:LONGEST]
 

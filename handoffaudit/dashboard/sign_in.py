@@ -218,7 +218,7 @@ def _with_rules(request: HttpRequest, template: str, context: dict[str, Any]) ->
 
 
 def _rules() -> Iterator[str]:
-    """Yield the requirements of a password, which the form shows; Django's own texts are error messages instead."""
+    """Yield the requirements of a password for the list in the form, in short phrases instead of Django's sentences."""
     for validator in get_default_password_validators():
         match validator:
             case MinimumLengthValidator():

@@ -90,8 +90,8 @@ def built_in(page: str, pk: str) -> BuiltIn | None:
 class Tab:
     """One tab above a list.
 
-    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved. `opens`
-    is true for the default view of the list. `number` is how many rows the view has, as text; it is empty if the list
+    `in_force` is true for the current view, and `modified` if the list then has other filters than the view. `opens` is
+    true for the default view of the list. `number` is how many rows the view has, as text; it is empty if the list
     does not count them.
     """
 
@@ -129,7 +129,8 @@ class Tabs:
 
     `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the response is a
     partial without the tabs, so that the tabs must be sent beside it. `own` and `everybodys` are the default views that
-    the person and an administrator chose, as keys of a form; None if nobody chose one.
+    the person and an administrator chose, as keys of a form; None if nobody chose one. `asked` is the key of the view
+    that the address of the request names, or an empty string.
     """
 
     page: str
@@ -174,7 +175,7 @@ class Tabs:
     def saved_key(self) -> str:
         """Return the key of the view that links and forms of the list repeat as `saved`, or an empty string.
 
-        A built-in view is repeated only if the address named it: its filters alone select the same rows.
+        A built-in view is repeated only if the address named it. Otherwise the filters in the address identify it.
         """
         tab = self.current
         return tab.key if tab and (tab.key == self.asked or not tab.is_built_in) else ""

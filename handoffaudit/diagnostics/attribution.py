@@ -82,15 +82,15 @@ class _Worked:
 
 
 def anything_due() -> bool:
-    """Return whether a judged handoff is not attributed or not grouped yet. Cheap enough for each sweep."""
+    """Return whether a judged handoff is not attributed or not grouped yet. Each sweep of a worker calls this."""
     return bool(_list_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
 
 
 def run() -> int:
-    """Attribute the verdicts that are due, then group the findings of older handoffs. Return the number of handoffs.
+    """Attribute the verdicts that are due, then group the findings of older handoffs.
 
-    Return 0 if another process is attributing. The run ends when nothing is due, or after a minute. While handoffs wait
-    to be judged, attribution pauses.
+    Return the number of these handoffs. Return 0 if another process is attributing. The run ends
+    when nothing is due, or after a minute. While handoffs wait to be judged, attribution pauses.
     """
     parts = iter(lambda: _attribute_part() or _group_part(), 0)
     return LEASE.run_parts(parts, _LONGEST_RUN, judge_leases.is_anything_waiting)
@@ -318,7 +318,7 @@ def _add(
 
 
 def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
-    """Return the seconds since the source received its work, or None if that time is unknown.
+    """Return the seconds since the source received its work, or None if the time is unknown or later than the handoff.
 
     The work came with the parent or, if the parent is unknown, with the last handoff to the source.
     """

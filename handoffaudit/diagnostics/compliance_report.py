@@ -124,7 +124,10 @@ def build_report(
 
 
 def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the (phase, agent) pairs of values such as `plan/planner`. Raise `FilterError` for an invalid value."""
+    """Return the (phase, agent) pairs of values such as `plan/planner`.
+
+    Raise `FilterError` for an invalid value, or for more than `MOST_EXPECTED` values.
+    """
     pairs = []
     for value in values:
         phase, slash, agent = value.partition("/")

@@ -231,9 +231,9 @@ def _find_changes(
 
 
 def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
-    """Return a text, a document or JSON values with the marker in place of the value.
+    """Return a text, the bytes of a document, or JSON values, with the marker in place of the value.
 
-    If the value does not occur, return the same object.
+    `folded` is the value in case-folded form. If the value does not occur, return the same object.
     """
     if isinstance(content, dict | list):
         before = orjson.dumps(content).decode()

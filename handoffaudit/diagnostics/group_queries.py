@@ -169,7 +169,10 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
 def _sort(
     tenant: Tenant, filters: GroupFilters, rows: "QuerySet[FindingGroup]", after: "_After | None", number: int
 ) -> tuple[list[tuple[FindingGroup, int]], Waiting | None]:
-    """Return the first groups after the place `after`, each with its rank, and waiting handoffs if needed."""
+    """Return the first `number` groups after the place `after`, each with its rank.
+
+    Also return the numbers of waiting handoffs, if the order needs them, or else None.
+    """
     waits = count_waiting(tenant) if filters.sort in (URGENT, "waiting") else None
     if filters.order.columns:
         return _list_by_column(rows, filters.order, _PARTS, after, number), waits

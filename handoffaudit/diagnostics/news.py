@@ -144,7 +144,7 @@ _MOST_FIRST: Final = f"ORDER BY {_SUMS[2]} DESC LIMIT {_MOST_ROUTES}"
 
 
 def _compare_routes(closed: ClosedDays, day: date) -> tuple[dict[Route, int], list[MovedRate]]:
-    """Return the handoffs of each route that may be new since `day`, and the routes whose acceptance rate moved.
+    """Count the handoffs of each route that may be new since `day`, and find the routes whose acceptance rate moved.
 
     A tenant may have thousands of routes, so only the routes with the most handoffs are compared. Handoffs that lack an
     agent are left out.

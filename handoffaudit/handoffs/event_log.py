@@ -218,7 +218,7 @@ _logger = logging.getLogger(LOGGER)
 
 
 def log_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:
-    """Log that handoffs were received; call inside the transaction that stores them."""
+    """Log that handoffs were received: after the commit of the current transaction, or at once if there is none."""
     if handoffs and _is_wanted(logging.DEBUG):
         transaction.on_commit(partial(_write_received, handoffs, sender))
 

@@ -86,7 +86,11 @@ def is_before(moment: datetime) -> Q:
 
 
 def is_received_before(moment: datetime) -> Q:
-    """Return the condition for rows received before that moment. The id contains the time `sent_at`, if set."""
+    """Return the condition for rows received before that moment.
+
+    The id contains the time of receipt, or `sent_at` if the sender named that time. For rows with `sent_at`, the
+    condition therefore compares `received_at`, too.
+    """
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 
 

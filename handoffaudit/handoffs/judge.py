@@ -49,7 +49,7 @@ _tenant_of = attrgetter("tenant_id")
 
 
 def park_exhausted() -> int:
-    """Park handoffs that were judged alone and failed as often as `LEASE_TRIES` allows; return their number."""
+    """Park up to 100 handoffs that were judged alone and failed `LEASE_TRIES` times; return their number."""
     # Each handoff has one more try, because the first try was together with other handoffs.
     given_up = judge_leases.filter_waiting().filter(leases.is_exhausted(settings.LEASE_TRIES + 1))
     number = 0

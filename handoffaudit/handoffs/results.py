@@ -306,7 +306,10 @@ def list_codes(verdict: Verdict) -> list[str]:
 
 
 def describe_reason(verdict: Verdict) -> str:
-    """Return the reason of the verdict's event: the first decisive rule codes, or the outcome without shadow mode."""
+    """Return the reason of the verdict's event: at most five decisive rule codes.
+
+    For an accepted handoff, return the outcome without shadow mode if it differs, else an empty text.
+    """
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
     deciding = [issue for issue in verdict.issues if issue.severity in _GRAVE]

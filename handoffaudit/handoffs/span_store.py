@@ -1,4 +1,4 @@
-"""Storage of the facts of spans, before an export is answered, and their loading."""
+"""Storage and loading of the facts of spans. The facts of an export are stored before the export is answered."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -143,7 +143,7 @@ def _lock_traces(tenant: Tenant, trace_ids: set[str], now: datetime) -> dict[str
 
 
 def _list_known(tenant: Tenant, sender: KeyIdentity, spans: Sequence[Span]) -> set[tuple[str, str]]:
-    """Return the traces and ids of those spans that are stored already, by a key whose grade is not worse."""
+    """Return the trace id and span id of each span that a key of the same or a better grade has already stored."""
     if not spans:
         return set()
     pairs = "json_array_elements(%s::json)" if db.is_postgresql() else "json_each(%s)"

@@ -37,7 +37,8 @@ _TRACES_IN_MEMORY: Final = 8
 _MOST_ERRORS: Final = 5
 # With this pause, a burst of late results leads to only one new judging.
 _PAUSE: Final = timedelta(seconds=2)
-# The sender may round the time of a handoff, and the sender's clock may differ from the collector's clock.
+# A result may be this much later than the time that the sender gave its handoff. The sender may round that time, and
+# the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
 # Handoffs that may have a verdict without the late results. A handoff in the state `received` has none, and gets such a
 # verdict only if a worker is judging it.
@@ -114,7 +115,10 @@ def read_beside(raw: bytes | None) -> list[ToolResultIn]:
 
 
 def check_nesting(raw: bytes) -> None:
-    """Raise `WrongToolResults` if the JSON is nested too deep to be masked."""
+    """Raise `WrongToolResults` if the JSON is nested too deep to be masked.
+
+    Only text with many brackets is parsed. Such text raises `orjson.JSONDecodeError` if it is not JSON.
+    """
     most = settings.MAX_NESTING
     if could_be_deeper(raw, most) and deeper_than(orjson.loads(raw), most):
         raise WrongToolResults(f"The tool results are nested more than {most} levels deep: flatten them.")
@@ -350,7 +354,7 @@ def sources_of_row(row: ToolResult) -> tuple[Source, ...]:
 def list_results(
     tenant_id: int, trace_id: str, *, after: UUID | None = None, limit: int, only_evidence: bool = False
 ) -> list[ToolResult]:
-    """Return the results of a trace in the order of their arrival, at most `limit` of them after a result.
+    """Return at most `limit` results of a trace in the order of their arrival, only later ones than `after` if given.
 
     With `only_evidence`, return only results that are evidence, and without their content.
     """

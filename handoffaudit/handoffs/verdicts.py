@@ -253,7 +253,7 @@ class PriorContext:
     """The context of a handoff: its history, the record of the attempts before it, and what is known in its trace.
 
     `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` holds tool results.
-    `strict_files` says whether only the handoff file counts; None means that the policy at the time of arrival decides.
+    `strict_files` says whether a handoff file is required; None means that the policy at the time of arrival decides.
     """
 
     history: History
@@ -274,7 +274,8 @@ def verdict_on_stored(
 ) -> Verdict:
     """Return the verdict on a stored handoff. Without a `model`, the layers that ask the LLM do not run.
 
-    `layers` are run instead of the layers that follow from `model`.
+    `layers` are run instead of the layers that follow from `model`. The function sets `handoff.user_approved` from the
+    document.
     """
     reading = reading_of(handoff, body)
     if reading.record is None:
@@ -343,8 +344,8 @@ def verdict_on_record(
 def _demands(record: Record, handoff: Handoff, config: ValidationConfig, *, strict_files: bool | None) -> Requirements:
     """Return the requirements beyond the strictness row of the type.
 
-    Unless `strict_files` is given, the policy at the time of arrival decides whether only the handoff file counts. So
-    the verdict agrees with the file report, even if the handoff is judged again after a change of the policy.
+    Unless `strict_files` is given, the policy at the time of arrival decides whether a handoff file is required. So the
+    verdict agrees with the file report, even if the handoff is judged again after a change of the policy.
     """
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))
     if record.format != handoff_file.NAME or record.original_document is None:

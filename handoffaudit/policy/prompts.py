@@ -97,7 +97,7 @@ def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
 def draft_prompts(rows: Iterable[PromptRow], current: Prompts, version: str) -> Prompts:
     """Return the prompts of a draft; `current` holds the prompts in force, and `version` is their version.
 
-    A prompt that the draft leaves unchanged keeps its name, so that the LLM is not asked again.
+    A prompt that the draft leaves unchanged keeps its name. A dry run can thus skip handoffs with unchanged prompts.
     """
     kept = {*current.for_all.values(), *(prompt for prompts in current.by_type.values() for prompt in prompts.values())}
     kept |= {prompt for _, _, prompt in current.by_workflow}

@@ -161,9 +161,10 @@ class Versions(Generic[R]):
     """One kind of policy, and its versions in each tenant.
 
     `listed` is the name of the list of rows in the plain content. `parse` turns plain rows into rows. `checked` sorts
-    rows and refuses rows that contradict each other. Both raise `InvalidPolicy`. `plain` returns a row as JSON values;
-    `compared` returns the parts of a row that make a difference between versions. `renewed` takes a changed row and the
-    current row, and returns the row to save. `stays` is the name of the row that cannot be deleted.
+    rows and refuses rows that contradict each other. `parse` and `checked` raise `InvalidPolicy`. `plain` returns a row
+    as JSON values; `compared` returns the parts of a row that make a difference between versions. `renewed` takes a
+    changed row and the current row, and returns the row to save. `stays` is the name of the row that cannot be deleted;
+    None if all rows can be deleted.
     """
 
     kind: Kind
@@ -276,7 +277,10 @@ class Versions(Generic[R]):
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
 
     def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str, note: str = "") -> Table[R]:
-        """Save a new version with the rows of an old version; its note names the old version and ends with `note`."""
+        """Save a new version with the rows of an old version. The note names the old version and ends with `note`.
+
+        Raise `NoSuchVersion`, and the errors of `save`.
+        """
         rows = self.at_version(tenant, to_version).rows
         message = f"Reverted to version {to_version}" + (f": {note}" if _clean_note(note) else "")
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=message)

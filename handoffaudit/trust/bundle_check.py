@@ -233,7 +233,10 @@ def _key_of(facts: dict[str, Any]) -> tuple[int, str]:
 def _read_seals(
     archive: zipfile.ZipFile, digests: dict[tuple[int, str], bytes], result: Result
 ) -> Iterator[dict[str, Any]]:
-    """Yield the facts that `_trust_keys` needs of each seal with the right hash and signatures. Fill in the digests."""
+    """Check each seal. If the seal is intact, yield the facts that `_trust_keys` needs.
+
+    Also write the digests of the sealed rows into `digests`. A defect becomes a problem of `result`.
+    """
     for facts, _ in _read_lines(archive, "seals.jsonl", MOST_SEALS):
         result.seals += 1
         name = f"seal {facts.get('number')}"

@@ -17,9 +17,10 @@ class Seal(models.Model):
     """A signed entry of a tenant's chain of seals. Rows are only added, never changed.
 
     `rows` is the list of sealed rows with their digests (`trust/seals.py`). `first_event` to `last_verdict` are the
-    smallest and greatest ids in this list; 0 or null without such a row. `audit_number` and `audit_hash` are the newest
-    entry of the audit log, and `reached` is the newest event that was looked at. `key_id` names the key of
-    `signature`. `new_key` and `new_signature` are set where the key changes.
+    smallest and greatest ids in this list; 0 or null without such a row. `last_policy` is the newest policy version in
+    this list or in the list of an earlier seal; 0 without one. `audit_number` and `audit_hash` are the newest entry of
+    the audit log, and `reached` is the newest event that was looked at. `key_id` names the key of `signature`.
+    `new_key` and `new_signature` are set where the key changes.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -74,7 +75,8 @@ class TrustLease(models.Model):
 class Checkpoint(models.Model):
     """The newest checkpoint of a tenant that was written outside the database.
 
-    The next checkpoint is written only if the logs of the tenant have grown since.
+    The next checkpoint is written only if the tenant has a newer audit entry or seal. `at` is the time of the last try,
+    even if the try failed. Until the first checkpoint is written, both numbers are larger than any number in use.
     """
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, primary_key=True)

@@ -224,8 +224,8 @@ class _Values:
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
-                # A layer found the value in this step, even if this module reads the value differently: a date with a
-                # year does not match a date without a year.
+                # A layer found the value in this step, even if the search above did not find it. The form of a date
+                # without its year is left out, because the same day of another year has this form, too.
                 for form in forms:
                     if form[0] != YEARLESS:
                         self._places.setdefault(form, []).append(at)

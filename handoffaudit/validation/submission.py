@@ -190,8 +190,9 @@ def read_submission(
 ) -> Submission:
     """Return the document and its envelope from the bytes that were sent.
 
-    With a declared format, or without a `document` field, the bytes are the bare document. `handoff_id` is used if the
-    submission has no id. `max_nesting` is the most levels of lists and objects in the context and in the evidence.
+    With a declared format, or without a `document` field, the bytes are the document, without an envelope. `handoff_id`
+    is used if the submission has no usable id. `max_nesting` is the most levels of lists and objects in the context and
+    in the evidence.
     """
     otherwise = _usable(handoff_id)
     if declared_format is not None:
@@ -205,7 +206,7 @@ def read_submission(
 
 
 def _read_bare(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
-    """Return a bare document, or the issues of a malformed envelope."""
+    """Return the bytes as a document without an envelope, or the issues of a malformed envelope."""
     bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
         fields = fields_of(plain)

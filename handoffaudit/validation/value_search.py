@@ -14,7 +14,7 @@ Form: TypeAlias = tuple[str, object]
 
 LONGEST_PHRASE: Final = 16
 
-# The form of a date without a year.
+# The kind of the form by which a date with a year is found in a text that names only its month and day.
 YEARLESS: Final = "yearless"
 
 _LONGEST_VALUE: Final = 500
@@ -34,7 +34,7 @@ _END: Final = ""
 def forms_of(value: str) -> frozenset[Form]:
     """Return the forms of a value. A text contains the value if it contains any of the forms.
 
-    The result is empty if the value contains nothing to search for.
+    A phrase is cut to its first `LONGEST_PHRASE` words. The result is empty if there is nothing to search for.
     """
     text = value[:_LONGEST_VALUE].strip()
     found = values_in(text, quotes=False, most=1)

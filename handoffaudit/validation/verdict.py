@@ -101,7 +101,7 @@ class SectionCount(msgspec.Struct, frozen=True):
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
-    """The tokens of the compact document.
+    """The tokens of the document, written as compact JSON.
 
     `estimated` is true if the counts are estimated, because no tokenizer was installed.
     """
@@ -117,11 +117,12 @@ class TokenCounts(msgspec.Struct, frozen=True):
 class ChainFacts(msgspec.Struct, frozen=True):
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None if the server knows no earlier handoff of the chain; without a declared chain, it has at least the
-    source. `derived_complete` is False if an ancestor is missing. `shown` is the chain that the limits were applied to.
-    `loop` holds the positions of the target in `shown`, and is empty if no rule about loops was broken. `over_from` is
-    the first position past the approval length, None if no approval is needed. `repeats` counts the earlier handoffs of
-    the same data on the same route in the trace.
+    `derived` is the chain that follows from the earlier handoffs that the server knows. Without such handoffs,
+    `derived` is None if a chain is declared, and otherwise has only the source. `derived_complete` is False if an
+    ancestor is missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target
+    in `shown`, and is empty if no rule about loops was broken. `over_from` is the first position past the approval
+    length, None if no approval is needed. `repeats` counts the earlier handoffs of the same data on the same route in
+    the trace.
     """
 
     declared: tuple[str, ...]
@@ -156,8 +157,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The verdict on one handoff.
 
     `would_decide` is the outcome without shadow mode. `format` is empty if the document could not be read. `pending`
-    lists the layers whose LLM is asked later. `unverified` is true if the LLM could not be asked, or gave no usable
-    answer. `prompts` maps a layer to the version of its prompt. `duration_ms` is in milliseconds.
+    lists the layers for which the LLM is asked later. `unverified` is true if the LLM could not be asked, or gave no
+    usable answer. `prompts` maps a layer to the version of its prompt. `duration_ms` is in milliseconds.
     """
 
     validation_id: str
@@ -203,7 +204,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def semantic_issues(self) -> list[str]:
         """Return the blocking issues of the layers that judge the content, as `path: message`.
 
-        If no LLM could be asked, the list ends with `NOT_CHECKED`, so that a client that reads only this list does not
+        For an unverified handoff, the list ends with `NOT_CHECKED`, so that a client that reads only this list does not
         mistake an unchecked handoff for a flawless one.
         """
         found = [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]

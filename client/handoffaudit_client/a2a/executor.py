@@ -23,15 +23,16 @@ _HELD = "handoffaudit"  # the key of a held handoff in the metadata of the answe
 
 
 class GatedExecutor(AgentExecutor):
-    """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the spelling of A2A 1.x and 0.3.
+    """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the formats of A2A 1.x and 0.3.
 
-    `target` is the agent. A rejected handoff ends its task with `TASK_STATE_REJECTED` and the reason. A held handoff is
-    answered with `TASK_STATE_INPUT_REQUIRED`. A further message with the same `taskId`, whatever its content, asks
-    again: after an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request
-    first waits at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops
-    nothing.
+    `target` is the name of the agent. If the handoff must not go on, its task ends with `TASK_STATE_REJECTED` and the
+    reason. If the handoff is held or has no verdict yet, the answer is `TASK_STATE_INPUT_REQUIRED`. The client then
+    sends another message with the same `taskId` and any content, and the executor asks for the decision again. After
+    an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request first waits
+    at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops nothing.
 
-    The source is the authenticated user, else `from` in the metadata of the message, else `source`.
+    The source is the authenticated user, else `from`, `source` or `source_agent_id` in the metadata of the message,
+    else the argument `source`.
     """
 
     def __init__(
@@ -76,7 +77,10 @@ class GatedExecutor(AgentExecutor):
 
 
 class _TaskQueue(EventQueue):
-    """Queue that ends the task with the agent's message, because the SDK refuses a bare message in a task."""
+    """Queue that completes the task with the agent's message.
+
+    Without this queue, the SDK would refuse the message: in a task, a message needs a status of the task around it.
+    """
 
     def __init__(self, context: RequestContext, queue: EventQueue) -> None:
         self._queue = queue

@@ -24,9 +24,10 @@ _LONGEST_BODY = 1024 * 1024
 class HandoffMiddleware:
     """Send a handoff for each message to an agent, and change neither requests nor answers.
 
-    JSON-RPC and REST are read, in the spelling of A2A 1.x and 0.3, except bodies of more than 1 MiB. The source is the
-    user that an outer authentication middleware put into the scope, else `from` in the metadata of the message, else
-    `source`. A gate needs `GatedExecutor`, because only the agent's own tasks can be resumed.
+    The middleware reads JSON-RPC and REST requests in the formats of A2A 1.x and 0.3, up to a body of 1 MiB. The source
+    is the user that an outer authentication middleware put into the scope, else `from`, `source` or `source_agent_id`
+    in the metadata of the message, else the argument `source`. To stop handoffs, use `GatedExecutor`: it can resume the
+    task of a held handoff, and a middleware cannot.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class HandoffMiddleware:
         self.type = type
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
-        """Pass the request on, and read a copy of its body after the server has accepted it."""
+        """Pass the request on. If the server answers without an HTTP error, send the request's message as a handoff."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
@@ -59,7 +60,7 @@ class HandoffMiddleware:
             return event
 
         async def answer(event: Any) -> None:
-            # A message that the server refuses is not a handoff.
+            # A message that the server refuses with an HTTP error is not a handoff.
             if event["type"] == "http.response.start" and event["status"] < 400 and len(body) <= _LONGEST_BODY:
                 self._send(scope, bytes(body))
             await send(event)

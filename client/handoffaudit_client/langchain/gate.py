@@ -48,8 +48,8 @@ class HandoffGate(AgentMiddleware):
     If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
     `policy="interrupt"` interrupts the graph, which needs a checkpointer; the value of the interrupt has `handoff_id`,
     `source`, `target`, `state`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the
-    decision on the server counts, and without one the graph is interrupted again. `policy="observe"` sends the handoff
-    and stops nothing. Tools that are not handoff tools are not touched.
+    decision on the server counts, and without a decision the graph is interrupted again. `policy="observe"` sends the
+    handoff and stops nothing. Tools that are not handoff tools are not touched.
 
     With `declare_chain`, the handoff declares all agents that have worked since the last request of a person. A return
     to one of them is then a circular chain: rejected without a reason, held with a reason. The reason is `reason` or

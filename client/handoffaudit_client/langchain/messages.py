@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-# The mark that langgraph-supervisor puts on the messages of a worker that hands back.
+# The key that langgraph-supervisor sets in `response_metadata` of the messages with which a worker returns control.
 HANDED_BACK = "__is_handoff_back"
 
 _TRANSFERRED = "Successfully transferred"
@@ -22,7 +22,7 @@ def lift(arguments: Any, state: Any) -> Any:
     """Return the data of a handoff.
 
     The data is the arguments of the handoff's tool or, without arguments, the last text of the messages and the other
-    fields of the state.
+    fields of the state. If there are none, the data is an empty dict.
     """
     if arguments:
         return arguments
@@ -57,7 +57,7 @@ def chain_of(messages: Iterable[Any], source: str) -> list[str]:
 def parent_of(messages: Sequence[Any], trace: str, call_id: str) -> str | None:
     """Return the id of the last handoff in the messages, except the handoff of this call.
 
-    Return None if there is no such handoff, or without a trace.
+    Return None if there is no such handoff, or if `trace` is empty.
     """
     for message in reversed(messages):
         if trace and is_transfer(message) and message.tool_call_id != call_id:
@@ -71,7 +71,10 @@ def is_transfer(message: Any) -> bool:
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message, or of a short form of one: a text, a dict, or a tuple of role and text."""
+    """Return the text of a message, which may also be given as a text, a dict, or a tuple of role and text.
+
+    Blocks of text are joined by line breaks. A tuple with the role `system` has no text.
+    """
     if isinstance(message, dict):
         content = message.get("content")
     elif isinstance(message, (tuple, list)):
@@ -92,7 +95,10 @@ def _fields(state: Any) -> dict[str, Any]:
 
 
 def _last_text(messages: Any) -> str:
-    """Return the last text of an agent, a tool or a person, except failed calls and reports on handoffs."""
+    """Return the last text of an agent, a tool or a person; '' if there is none.
+
+    Results of failed calls and reports about handoffs are skipped.
+    """
     for message in reversed(messages if isinstance(messages, list) else [messages]):
         is_report = (
             is_transfer(message)

@@ -1,4 +1,4 @@
-"""Calls of tools that hand work to another agent: the question about the handoff."""
+"""The question about a handoff, made from the call of a tool that hands work to another agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def question_of(
 ) -> dict[str, Any]:
     """Return the parameters of `Client.gate` for a call of a tool.
 
-    The same call gives the same id in each process, so that a run that is resumed asks about the handoff that was held.
+    The data is the arguments of the call or, if all of them are empty, the last text of the messages. The same call
+    gives the same id in each process, so that a run that is resumed asks about the handoff that was held.
     """
     return {
         "source": source,

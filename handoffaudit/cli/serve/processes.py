@@ -38,16 +38,17 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 def list_stop_signals() -> list[signal.Signals]:
     """Return the signals that stop everything; without SIGHUP if `nohup` lets the process ignore the end of a session.
 
-    SIGINT is included even if it is ignored, because a shell without job control ignores it for background programs.
+    SIGINT is included even if this process ignores it: a shell without job control starts every background program with
+    SIGINT ignored, so this is no wish of the user.
     """
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hangup]
 
 
 def start_process(process: Process) -> None:
-    """Start a child that calls `end_on_signals`; a stop signal that comes before that call waits for it.
+    """Start a child, which must call `end_on_signals`. Until that call, stop signals to the child are held back.
 
-    A forked child has the handlers of its parent at first, and they would swallow the signal.
+    At first, a forked child has the signal handlers of its parent, which would swallow the signal.
     """
     numbers = list_stop_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
@@ -183,7 +184,8 @@ def load_django() -> None:
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the loading time.
     gc.disable()
-    # A fork can't repeat a failed load: Django reports the second attempt as reentrant, and not the cause.
+    # Errors are raised here, because a forked child can't report them: Django calls the second attempt to load
+    # reentrant, and hides the cause.
     start_django()
     import handoffaudit.celery  # noqa: F401
 
@@ -309,8 +311,8 @@ def run_setup(answer: Connection, parent: int) -> None:
 
 
 def run_role(name: str, parent: int, *place: str) -> None:
-    """Run a child process of the supervisor `parent`."""
-    # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
+    """Run the role `name` in a child process of the supervisor `parent`; `place` is host and port of the role `web`."""
+    # The child gets its own session, so Ctrl-C reaches only the supervisor, which then stops the children.
     os.setsid()
     end_on_signals()
     with contextlib.suppress(OSError):

@@ -31,7 +31,10 @@ class Prepared:
 
 
 def prepare() -> Prepared:
-    """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
+    """Check the settings and Redis, and prepare queue folders, database, seal key and static files.
+
+    Raises `Stop` if a check or a preparation fails.
+    """
     start_django()
     from handoffaudit.accounts.people import make_first_link
     from handoffaudit.celery import make_queue_folders
@@ -94,10 +97,10 @@ def make_seal_key() -> None:
 
 
 def collect_static() -> None:
-    """Write hashed and compressed copies of the static files, if a static file has changed.
+    """Write hashed and compressed copies of the static files, unless the folder has current copies.
 
-    A folder that `HANDOFFAUDIT_STATIC` names is filled if it is empty, and never rewritten: the operator keeps it
-    current.
+    All other files in the folder are deleted first. A folder that `HANDOFFAUDIT_STATIC` names is filled only if it has
+    no `staticfiles.json`: the operator keeps a filled folder current.
     """
     from django.conf import settings
     from django.core.management import call_command
@@ -160,7 +163,7 @@ def _tell(prepared: Prepared) -> None:
 
 
 def fill_samples() -> None:
-    """Load the handoff files and logs of the sample. `up --sample` has imported its handoffs before."""
+    """Load the handoff files and logs of the sample. `up --sample` has already imported the handoffs of the sample."""
     start_with_database()
     from handoffaudit.accounts import tenants
     from handoffaudit.diagnostics import sample_tenants

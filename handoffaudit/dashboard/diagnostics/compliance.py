@@ -118,7 +118,10 @@ def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
 
 
 def _line_row(kind: str, line: OutcomeLine, links: Links) -> str:
-    """Return the markup of a row: names and share with links to the handoffs, and the other numbers."""
+    """Return the markup of a row: the name, the share, and the other numbers.
+
+    The name links to the handoffs. A rule code links to its page instead, and its share links to the handoffs.
+    """
     names, judged = line.names, line.judged
     href = escape(links.handoffs(**dict(zip(kind.split("_"), names, strict=True))))
     share = format_share(judged.share)
@@ -143,7 +146,7 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
         )
         for one in report.validation.over_time
     ]
-    title = "Handoffs over time: accepted without a person, approved by one, blocked"
+    title = "Handoffs over time: accepted without a person, approved by a person, blocked"
     return draw_stacked_bars(bars, order=tuple(_PARTS), width=width, height=210, title=title, prefix=prefix)
 
 

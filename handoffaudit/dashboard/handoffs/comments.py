@@ -106,7 +106,7 @@ def _back(request: HttpRequest, who: TenantMembership, shown: Handoff, anchor: s
 @require_role(Role.VIEWER)
 @live.refuse_bad_filters
 def handoff_live(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Answer the poll of a handoff page: the timeline if it changed, and a note if somebody changed the handoff."""
+    """Answer the poll of a handoff page: the timeline if it changed, and a notice if somebody changed the handoff."""
     shown = handoff_or_404(who, pk)
     query = clean_query(request.GET.urlencode())
     context = {

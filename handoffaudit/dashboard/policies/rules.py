@@ -65,7 +65,10 @@ class Card:
 
 
 def cards(now: Sets, editor: Editor | None, whole: str) -> list[Card]:
-    """Return the cards of all sets; the set with the id `whole` shows all of its rules."""
+    """Return the cards of all sets; the set with the id `whole` shows all of its rules.
+
+    Any other set shows at most `MOST_OF_A_SET` rules, and none after `MOST_RULES` rules of earlier sets.
+    """
     left = MOST_RULES
     listed = []
     for one in now.rows:

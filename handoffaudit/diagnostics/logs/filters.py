@@ -24,7 +24,7 @@ from handoffaudit.validation.logs.lines import (
 )
 from handoffaudit.validation.text import clean, is_uuid
 
-# Lists with more values than this would save nothing, because they could be as long as the block.
+# If a block has more values than this, it stores no list: the list could be as long as the block, and save nothing.
 MOST_VALUES = 100
 
 LONGEST_VALUE = 200

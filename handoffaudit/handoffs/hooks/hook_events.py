@@ -24,7 +24,7 @@ _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Name(StrEnum):
-    """The events that hooks handle. `CALL` is a delegation without an event name, whose answer no agent host awaits."""
+    """The events that hooks handle. `CALL` is a delegation without an event name; no agent host waits for an answer."""
 
     HANDING_OUT = HANDING_OUT
     HANDED_BACK = HANDED_BACK
@@ -71,7 +71,7 @@ class Event:
 
     @property
     def target(self) -> str:
-        """Return the name of the agent that gets the task."""
+        """Return the name of the agent that gets the task, or of the called tool if the call names no agent."""
         if self.name in (Name.STARTED, Name.STOPPED):
             return clean_or_empty(self.agent_type)
         return clean_or_empty(self.call.parameters.get("subagent_type")) or self.call.tool

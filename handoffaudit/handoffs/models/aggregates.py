@@ -1,4 +1,4 @@
-"""Counts of handoffs by state, per hour and per day.
+"""Counts of handoffs by state, per hour and per day, and the totals of the metrics.
 
 The hour and the day are those of `Handoff.at`: the time of receipt or, for a handoff that was sent late, the time that
 its sender named.

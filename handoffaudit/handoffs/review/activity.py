@@ -109,7 +109,8 @@ def _announce(handoff: Handoff, actor: Actor, to: Person | None, note: str) -> N
 def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
     """Take an unreadable handoff out of the queue without a decision; call inside a transaction.
 
-    Marking a handoff again changes nothing, unless the note is new.
+    Marking a handoff again changes nothing, unless the note is new. Raise `NotReviewable`, or `Readable` if the handoff
+    is not unreadable.
     """
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
@@ -150,7 +151,11 @@ def _describe(passed: PassedOn) -> dict[str, Any]:
 
 
 def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
-    """Undo an assignment; call inside a transaction. The assignment that it replaced is current again."""
+    """Undo an assignment; call inside a transaction.
+
+    If the assignment replaced another assignment, the replaced assignment is current again. Otherwise, the handoff is
+    put back. Raise `NotPassedOn` if there is nothing to put back.
+    """
     before = passed.replaced
     if before is None:
         put_back(handoff, actor=actor)
@@ -165,9 +170,10 @@ def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
 
 
 def end_by_proposal(handoff: Handoff) -> None:
-    """End the assignment because of a proposal, after the event of the proposal; call inside a transaction.
+    """End the assignment because somebody proposed a decision.
 
-    The row stays at the version before the proposal, so that `restore` finds the row if the proposal is withdrawn.
+    Call after the event of the proposal is recorded, in the same transaction. The row stays at the version before the
+    proposal, so that `restore` finds the row if the proposal is withdrawn.
     """
     rows = PassedOn.objects.filter(handoff=handoff.pk, version=handoff.version, over=False)
     rows.update(version=handoff.version - 1, over=True)

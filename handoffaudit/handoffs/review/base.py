@@ -169,9 +169,10 @@ def check_note(note: str) -> str:
 def apply_change(
     *, tenant: Tenant, reference: str, seen_version: int | None, change: Callable[[Handoff], None]
 ) -> Handoff:
-    """Apply `change` to a handoff in one transaction, if the handoff still has the version `seen_version`.
+    """Apply `change` to a handoff in one transaction, and return the handoff.
 
-    None skips the version check. Raise `Handoff.DoesNotExist`, `Stale`, and the errors of `change`.
+    The handoff must still have the version `seen_version`; None skips this check. Raise `Handoff.DoesNotExist`,
+    `Stale`, and the errors of `change`.
     """
     try:
         with transaction.atomic():

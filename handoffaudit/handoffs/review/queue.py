@@ -68,7 +68,8 @@ def list_queue(
     - `muted`: muted handoffs, which `all` leaves out.
 
     `left_out` names the muted handoffs, and `within` limits the view to the handoffs that it names. Both are queries
-    whose rows name the handoff in `handoff`. Held and escalated handoffs are never left out.
+    whose rows name the handoff in `handoff`. Held and escalated handoffs are never left out. Raise `FilterError` for an
+    invalid cursor.
     """
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
     parts = [*parts_for(tenant, filters), *((SETTLED,) if view == "mine" and not filters.state else ())]
@@ -181,7 +182,7 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
 
 
 def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[str] = PARTS) -> Page:
-    """Return the page that begins at `cursor`. Raise `FilterError`."""
+    """Return the page that begins at `cursor`. Raise `FilterError` for an invalid cursor."""
     found: list[tuple[str, Handoff]] = []
     for name, after in _list_remaining_parts(cursor):
         if name in parts and len(found) <= limit:
@@ -191,7 +192,10 @@ def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collecti
 
 
 def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
-    """Yield each remaining section with the id after which the page continues. Raise `FilterError`."""
+    """Yield each remaining section with the id after which the page continues there, empty for the section's beginning.
+
+    Raise `FilterError` for a cursor that names no section.
+    """
     part, _, after = cursor.partition(":")
     parts = (*PARTS, SETTLED)
     if cursor and part not in parts:
@@ -322,8 +326,8 @@ def load_progress(tenant: Tenant, person: Person, *, left_out: Marks | None = No
 def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = MOST_COUNTED) -> Waiting:
     """Count the handoffs in the view `all`, for any person.
 
-    If muted handoffs are left out, only the newest `MOST_LOOKED_AT` rejected handoffs are counted. Counting all of them
-    would take seconds.
+    If muted handoffs are left out, only the newest `MOST_LOOKED_AT` handoffs of the section `rejected` are counted.
+    Counting all of them would take seconds.
     """
     if left_out is None or left_out.query.is_empty():
         return Waiting.of(_count_parts(tenant, (_HELD, _REJECTED), most), most)

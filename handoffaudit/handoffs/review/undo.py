@@ -39,7 +39,7 @@ _MOST_TRIED = 20
 
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
-    """Return an approved or declined handoff to its state before the decision: held or rejected.
+    """Put an approved or declined handoff back into its state before the decision: held or rejected.
 
     A note is required. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """

@@ -80,7 +80,11 @@ def skip(subject: Subject) -> str | None:
 
 
 def _has_sources(subject: Subject) -> bool:
-    """Return whether the handoff has evidence or citations, has the format `output`, or its type names claim fields."""
+    """Return whether the handoff could cite sources.
+
+    This holds if it has evidence, `evidence_refs` or `assumptions`, if its format is `output`, or if its type has claim
+    fields.
+    """
     record = subject.record
     if record.format == OUTPUT_FORMAT or record.evidence or subject.demands.claim_fields is not None:
         return True
@@ -113,8 +117,8 @@ def check(subject: Subject) -> Iterable[Issue]:
 class _Citing:
     """The place where a handoff cites its sources, and the sources that it can cite.
 
-    `is_beside` is True if the handoff has `evidence_refs` in another location. `is_text` is True if the data is a text,
-    which cannot cite.
+    `is_beside` is True if the handoff has `evidence_refs` only in another location. `is_text` is True if the data is a
+    text, which cannot cite.
     """
 
     root: Location
@@ -128,7 +132,7 @@ class _Citing:
         return plain_key(claim.location, self.within) or dotted_path(claim.location)
 
     def example(self, path: str) -> str:
-        """Return an example of citing the claim at `path`: `data.evidence_refs: {"summary": "offers"}`.
+        """Return an example that cites a source for the claim at `path`: `data.evidence_refs: {"summary": "offers"}`.
 
         Only the sender knows which of several sources the claim rests on, so several sources are listed after the
         example.
@@ -179,7 +183,10 @@ def _cites_beside(record: Record) -> bool:
 
 
 def claims_of(subject: Subject, layer: str = name) -> Extraction:
-    """Extract the claims of a handoff into its findings. Add a note of `layer` if some claims are left out."""
+    """Extract the claims of a handoff, store them in its findings, and return the extraction.
+
+    Add a note for `layer` if some claim fields are not read or some claims are not listed.
+    """
     record = subject.record
     found = extract(
         record.data,

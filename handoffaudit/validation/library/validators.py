@@ -91,7 +91,7 @@ def _metadata(given: Mapping[str, Any], hint: str) -> dict[str, Any]:
 
 
 def engine_issue(issue: ValidationIssue, layer: str) -> Issue:
-    """Return the issue with only the fields that the engine counts: layer, code, severity and message."""
+    """Return the issue as an issue of the engine, without its place, values and metadata."""
     return Issue(
         layer=engine_layer(layer),
         code=issue.code,

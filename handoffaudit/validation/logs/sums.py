@@ -42,7 +42,8 @@ LineKey = tuple[datetime, str, str, str, str]
 class Counts:
     """The count of each key in one or several texts.
 
-    Lines in the usual spelling are counted by the groups of their pattern. Their keys are created once, at the end.
+    Lines in the usual spelling are first counted by the texts that the groups of a regular expression match. Their keys
+    are made from these counts when `health` or `lines` is read.
     """
 
     def __init__(self) -> None:

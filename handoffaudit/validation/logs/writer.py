@@ -72,7 +72,7 @@ _LONGEST_ITERATION: Final = 40
 
 
 def health_line(report: Mapping[str, Any], finding: FileFinding, at: datetime) -> HealthLine:
-    """Return the health line of a report without flaws, with the time cut to the second."""
+    """Return the health line of a report in which `report_flaws` finds nothing, with the time cut to the second."""
     return HealthLine(
         at=at.replace(microsecond=0),
         agent=clean_or_empty(report.get("agent")),

@@ -8,7 +8,7 @@ from typing import Any
 
 from handoffaudit.validation.prompts.secrets import MASKED, mask_text
 
-# Endings of a secret's name, after its separators are removed.
+# Endings of the names of secrets. They are compared with a name without its separators, in lower case.
 _PASSWORDS: tuple[str, ...] = (
     "password",
     "passwd",
@@ -97,7 +97,7 @@ def _last_word(name: str) -> str:
 def _words(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case and without accents. Of an overlong name, use only the end."""
     plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
-    # Characters that are letters of their own, such as й, 비 and パ, are composed again.
+    # The decomposition also splits characters such as 비 and パ, so they are composed again.
     bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
     return tuple(word.casefold() for word in _SEPARATED.split(bare) if word)
 

@@ -75,7 +75,11 @@ class Export:
 
 
 def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
-    """Return the spans of an export. Raises `BadExport` if the export itself cannot be read."""
+    """Return the spans of an export, and the number of rejected spans.
+
+    `sender` is the number of the API key that sent the export. Raises `BadExport` if the export itself cannot be read,
+    and `TooManySpans` if it has too many spans or other messages.
+    """
     export = Export([])
     # All spans are counted before the first span is decoded. The spans of a protobuf body are not copied.
     parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(_replace_halves(body)))

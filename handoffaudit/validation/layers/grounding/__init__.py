@@ -191,7 +191,10 @@ def _names_of(record: Record) -> SourceNames:
 
 
 def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
-    """Return the claim with at most 200 marks. Ungrounded and reported marks take precedence over other marks."""
+    """Return the claim with at most `MOST_MARKS` marks. Ungrounded and reported marks take precedence over other marks.
+
+    The `validator_confidence` of the claim becomes the share of its marks that are grounded or derived.
+    """
     if not marks:
         return claim
     if len(marks) > MOST_MARKS:

@@ -68,10 +68,11 @@ def ground(
 ) -> list[Mark]:
     """Return the marks of the text of one claim, in order.
 
-    There is a mark for every value, with its sources, for every wrong calculation, and for wording that departs from
-    the sources. At most `most` values are looked up. Without `statements`, statements about structured data are not
-    judged. Without `restates`, the text may use words of its own: only a summary with changed words departs from the
-    sources. `is_own` is true if the text is known to be the agent's own, even if the text is JSON.
+    Each value has a mark with its sources. Each wrong calculation, and wording that departs from the sources, also has
+    a mark. At most `most` values are looked up. Without `statements`, statements about structured data are not judged.
+    Without `restates`, the text need not restate its sources: then statements about structured data are not judged,
+    either, and only the wording of summaries is judged. `is_own` is true if the text is known to be the agent's own,
+    even if the text is JSON.
     """
     plain = PlainText.of(text)
     marks = _ground(plain.text, index, most, statements=statements and restates, whole=restates, is_own=is_own)

@@ -36,8 +36,8 @@ class Departure:
     - `apart`: the share of the pairs of neighbouring content words that never stand near one another in the source.
     - `new_triples`: the share of the claim's triples (three words in a row) that the source does not have.
     - `new_pairs`: the square root of the number of pairs of neighbouring words that the source does not have.
-    - `covered`: the share of a sentence's content words that one sentence of the source holds, for the sentence of the
-      claim with the lowest share.
+    - `covered`: each sentence of the claim has a share, the largest share of its content words that a single sentence
+      of the source holds. `covered` is the lowest of these shares.
     - `new_words`, `new_names`, `new_numbers`: the numbers of words, names and numbers that the source does not have, at
       most 3 each.
     - `synonyms`: the number of new words and names for which the source has a synonym, at most 3.
@@ -219,7 +219,7 @@ _WORDS_PER_SPEAKER = 25
 def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple[bool, list[Mark]]:
     """Return whether the text of a claim restates its sources, and a mark `wording` for each departure from them.
 
-    Without `whole`, only summaries are judged, by the words that they change.
+    Without `whole`, the text may use words of its own: only summaries are judged, not answers and digests.
     """
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:

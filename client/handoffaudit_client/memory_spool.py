@@ -1,4 +1,4 @@
-"""Spool in memory, for a process that has no folder to write to."""
+"""Spool in memory, for lines that cannot be written to disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from handoffaudit_client.spool import MOST_BYTES, Batch
 
 
 class MemorySpool:
-    """A spool in memory, for a process that has no folder to write to. Its methods are those of `Spool`."""
+    """A spool in memory of at most `most_bytes` bytes, for lines that `Spool` could not write.
+
+    Its methods are those of `Spool`.
+    """
 
     def __init__(self, most_bytes: int = MOST_BYTES // 8) -> None:
         self._most_bytes = most_bytes
@@ -39,7 +42,10 @@ class MemorySpool:
         self._first += 1
 
     def next_batch(self, most_lines: int, most_bytes: int) -> Batch | None:
-        """Return the oldest lines; None if there are none."""
+        """Return the oldest lines; None if there are none.
+
+        The batch has at most `most_lines` lines of at most `most_bytes` bytes together. The first line may be longer.
+        """
         with self._lock:
             lines: list[bytes] = []
             for line in self._lines:
@@ -70,7 +76,7 @@ class MemorySpool:
         return 0
 
     def close(self) -> None:
-        """Count the unsent items as dropped."""
+        """Drop the unsent lines, and count them as dropped."""
         with self._lock:
             self.dropped += len(self._lines)
             while self._lines:

@@ -61,7 +61,8 @@ _OF_THE_ADDRESS = {404, 405, 410}
 class Later(Exception):
     """The error for a batch that stays in the spool. The message says why.
 
-    `is_broken` means that the server failed on the request; one of its lines may be the cause.
+    `retry_after` is the pause in seconds that the server asked for; 0.0 if it asked for none. `is_broken` means that
+    the server answered with status 500; a line of the batch may be the cause.
     """
 
     def __init__(self, message: str, retry_after: float = 0.0, *, is_broken: bool = False) -> None:
@@ -98,7 +99,7 @@ class WakeUp:
 class Sender:
     """Send the lines of the spools in batches, with pauses while the server is away.
 
-    `clock` returns seconds that only grow; tests give their own.
+    `timeout` is the limit of one request in seconds. `clock` returns seconds that only grow; tests give their own.
     """
 
     def __init__(
@@ -131,7 +132,8 @@ class Sender:
         self._is_told_to_wait = False
         self._adopt_at = 0.0
         self._most_lines = MOST_LINES
-        # The lines at which the server broke: how often, and the number of lines sent until then.
+        # For each line at which the server broke: how often it broke with other lines sent in between, and the number
+        # of lines sent until then.
         self._suspects: dict[bytes, tuple[int, int]] = {}
 
     def start_in_child(self) -> None:

@@ -89,9 +89,10 @@ class FakeServer:
         message: str = "",
         findings: list[dict[str, Any]] | None = None,
     ) -> None:
-        """Give handoffs this state from now on: those of a source, a target or a type, or all.
+        """Answer new handoffs with this state: all, or only those with the given source, target and type.
 
-        The rule that was added last wins. `message` is short for one finding. Without rules, handoffs are accepted.
+        If several calls match a handoff, the last call wins. If no call matches, the handoff is accepted. `findings`
+        are the findings of the verdict; without them, `message` makes one finding.
         """
         wanted = {"source_agent_id": source, "target_agent_id": target, "handoff_type": type}
         given = findings or ([_finding(message)] if message else [])
@@ -99,13 +100,19 @@ class FakeServer:
         self._rules.insert(0, (rule, {"state": state, "issues": given}))
 
     def decide(self, handoff_id: str, state: str) -> None:
-        """Give a stored handoff another state, as a reviewer does with a held handoff. Raises `KeyError`."""
+        """Give a stored handoff another state, as a reviewer does with a held handoff.
+
+        Raises `KeyError` for an unknown id.
+        """
         with self._changed:
             self._states[handoff_id]["state"] = state
             self._changed.notify_all()
 
     def fail(self, times: int = 1, *, status: int = 503, retry_after: int | None = None) -> None:
-        """Answer the next requests with an error."""
+        """Answer the next `times` requests with the error `status`.
+
+        `retry_after` is the value of the header `Retry-After` in seconds; None leaves the header out.
+        """
         headers = {"Retry-After": str(retry_after)} if retry_after is not None else {}
         self._failures += [_Stop(status, "The fake server fails", **headers) for _ in range(times)]
 
@@ -121,7 +128,7 @@ class FakeServer:
         return list(self.handoffs.values())
 
     def handle(self, handler: _Handler, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON for a request."""
+        """Return the status and the JSON for a request. Raises `_Stop` for an answer without such JSON."""
         path = urlsplit(handler.path).path
         self.requests.append((handler.command, path))
         if self._failures:
@@ -199,7 +206,7 @@ class FakeServer:
         return 200, self._shown(handoff_id)
 
     def end_approval(self, handoff_id: str, status: str = "expired") -> None:
-        """End the approval of an approved handoff: `used`, `expired` or `outdated`. Raises `KeyError`."""
+        """End the approval of a handoff: `used`, `expired` or `outdated`. Raises `KeyError` for an unknown id."""
         with self._changed:
             self._states[handoff_id]["approval"] = status
 

@@ -43,10 +43,11 @@ class Verdict:
     """The verdict on a handoff. It is true if the next agent may start.
 
     `state` is a state of the server: `accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`
-    or `validating`. If the server was away, `state` is `unverified` if the client lets handoffs pass then, and
-    `unreachable` if the client stops them. `refused` means that the server does not take the handoff. A person's
-    approval works once: if the approval cannot be used, `state` is `used`, `expired` or `outdated` (a policy was saved
-    after the approval). `why` is never empty. `url` is the page of the handoff, for people; empty if unknown.
+    or `validating`. If there is no verdict, because the server did not answer or the client sent nothing, `state` is
+    `unverified` if the client lets such handoffs pass, and `unreachable` if the client stops them. `refused` means that
+    the server does not take the handoff. A person's approval works once: if the approval cannot be used, `state` is
+    `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is never empty. `url` is the page of
+    the handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")

@@ -250,7 +250,8 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
 def _later_attempt(handoff: Handoff) -> Extended | Handoff | None:
     """Return the attempt that took the handoff's place, or None.
 
-    A repaired document is included if the policy returns repaired documents and `repairs.is_harmless` is true.
+    If a repair made this attempt, its document is included, provided that the policy returns repaired documents and
+    `repairs.is_harmless` is true.
     """
     later = attempts.later_attempt(handoff)
     if later is None or not later.repaired:

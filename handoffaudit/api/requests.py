@@ -28,7 +28,7 @@ _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
 
 
 class StrictParser(Parser):
-    """Parser that rejects lone surrogates, NaN and huge integers.
+    """Parser that rejects lone surrogates, NaN and infinite numbers, and reads integers beyond 64 bits as floats.
 
     Python's own parser accepts such values, but no database stores them.
     """
@@ -50,8 +50,8 @@ def check_names(request: HttpRequest, query: type[Schema]) -> None:
 def skip_parameters(**defaults: Any) -> Callable[[Any], Any]:
     """Return a decorator that calls an operation with `defaults` if a request has no query.
 
-    The operation must have no parameters in its path. Ninja would check parameters that nobody sent, for each of a
-    thousand submissions a second.
+    The operation must have no parameters in its path, and no throttle. Without the decorator, Ninja would check
+    parameters that nobody sent, for each of a thousand submissions a second.
     """
 
     def decorate(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -164,7 +164,8 @@ def content_encoding(request: HttpRequest) -> str:
 def decode_body(request: HttpRequest) -> None:
     """Let later readers of the body get the decompressed content, at most `MAX_BODY_BYTES` of it.
 
-    Nothing is read before the call reads its body. `read_body` allows larger bodies for its call.
+    Nothing is read before the call reads its body. `read_body` replaces the limit with the limit of its call. Reading
+    raises `Problem` 415 for an unknown encoding.
     """
     stream: Any
     try:
@@ -181,8 +182,9 @@ def decode_body(request: HttpRequest) -> None:
 def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
     """Return the body of at most `most` bytes, decompressed.
 
-    Raise `Problem` 413 if the body is larger, or 400 if the body is empty or cut off. With `may_be_empty` an empty
-    body is returned: an empty document becomes a finding for its sender, not a refused request.
+    Raise `Problem` 413 if the body is larger, 415 if its encoding is unknown, or 400 if the body is empty, cut off or
+    damaged, or if `Content-Length` is not a number. With `may_be_empty` an empty body is returned: an empty document
+    becomes a finding for its sender, not a refused request.
     """
     check_length(request, most)
     stream = getattr(request, "_stream", None)
@@ -274,10 +276,12 @@ def with_filters(
 ) -> Callable[[type[Q]], type[Q]]:
     """Add the filters of a list to the parameters of an operation.
 
-    The filters in `names` come first, then the other filters in the order of their declaration; with `only`, the other
-    filters are left out. Filters come before paging. If a base class has some of the filters, the others come after all
-    parameters of that class. With `max_length`, a longer text is answered 422 in the same way as other parameters, and
-    the filters have the names of their attributes.
+    The filters in `names` come first, then the other filters in the order of their declaration. With `only`, the other
+    filters are left out. All filters come before the paging parameters. If the decorated class already has some of the
+    filters, the other filters come after all its parameters instead.
+
+    With `max_length`, a longer text filter is answered with 422, as an invalid value of another parameter is, and the
+    parameters have the names of the attributes of the filter set, not the names in addresses.
     """
 
     def add(query: type[Q]) -> type[Q]:

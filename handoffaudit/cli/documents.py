@@ -127,7 +127,10 @@ class Piece:
 
 
 class Source:
-    """A file or standard input; gzip is recognised by the content, not by the name."""
+    """A file or standard input; gzip is recognised by the content, not by the name.
+
+    Raises `Stop` if the file can't be opened or read.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -159,7 +162,8 @@ class Source:
     def chunks(self, most_ratio: int | None = None) -> Iterator[bytes]:
         """Yield the unpacked content in chunks.
 
-        Raises `Stop` if a gzip file unpacks to more than `most_ratio` times its size.
+        Raises `Stop` if the file is damaged or can't be read. Also raises `Stop` if a gzip file unpacks to more than
+        8 MiB and to more than `most_ratio` times the packed bytes read so far.
         """
         size = 0
         for chunk in self._convert_errors(iter(partial(self._stream.read1, CHUNK), b"")):
@@ -207,7 +211,10 @@ class Source:
             part = self._stream.readline(LONGEST)
 
     def _detect_shape(self) -> str:
-        """Return `lines`, unless the file begins with a JSON array, or with a document over several lines."""
+        """Return `array` or `document` if the file begins with a JSON array or a document over several lines.
+
+        Otherwise, or if the file name says so, return `lines`.
+        """
         if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
             return "lines"
         start = self._stream.peek(BUFFER_BYTES).lstrip()
@@ -336,7 +343,7 @@ def labelled_lines(source: Source) -> Iterator[tuple[int, bytes]]:
 
 
 def reader_beside(path: str) -> Callable[[str], str | None]:
-    """Return a function that reads only files below the folder of `path`."""
+    """Return a function that reads text files below the folder of `path`; it returns None for all other paths."""
     folder = (Path() if path == STANDARD_INPUT else Path(path).parent).resolve()
 
     def read(name: str) -> str | None:

@@ -106,7 +106,10 @@ class AnswerLine:
 
 
 class AnswerFile:
-    """The file of answers, locked so that only this process writes to it; `add` is safe for many threads."""
+    """The file of answers, locked so that only this process writes to it; `add` is safe for many threads.
+
+    Raises `Stop` if the file can't be written, is not a plain file, or is locked by another run.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

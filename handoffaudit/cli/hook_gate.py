@@ -37,7 +37,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RulesVerdict:
-    """The result of the phase rules: failed rules of severity error as (name, message), and the JSON for the server."""
+    """The result of the phase rules.
+
+    `errors` has the name and message of each failed rule of severity error. `sent` is the JSON for the server.
+    """
 
     failed: bool
     errors: tuple[tuple[str, str], ...]
@@ -120,8 +123,8 @@ class Gate:
     def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
         """Return the server's answer, or None if there is none.
 
-        Without an answer, the user is warned, and the entry is kept or set aside. If the server fails on an earlier
-        event, the current event is still judged.
+        Without an answer, the user is warned, and the entry is kept or set aside. An entry that is not in the spool is
+        lost. If the server fails on an earlier event, the current event is still judged.
         """
         began = time.monotonic()
         try:
@@ -254,7 +257,7 @@ def host_output(event: "Event", decision: Decision) -> dict[str, Any]:
 
 
 def _read_permission(event: "Event", given: object) -> dict[str, Any]:
-    """Return the server's permission decision on a task; empty for a decision outside of `_PERMISSIONS`."""
+    """Return the decision `deny` or `ask` on a task, as the host reads it; empty for other events or decisions."""
     if event.name != "PreToolUse" or not isinstance(given, dict) or given.get("permissionDecision") not in _PERMISSIONS:
         return {}
     words = {name: given[name] for name in ("permissionDecision", "permissionDecisionReason") if name in given}

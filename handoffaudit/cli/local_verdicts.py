@@ -43,7 +43,8 @@ LARGEST = 16 * 1024 * 1024
 def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfig:
     """Read policies from files; `strictness` overrides the strictness of all types.
 
-    Each file holds the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`.
+    Each file holds the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`. Raises `Stop` for a file that
+    can't be read or is not such a policy.
     """
     config = _replace_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
@@ -209,7 +210,7 @@ class Given:
 def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
     """Split a submission into document and envelope.
 
-    Input with a declared format, or without the field `document`, is a bare document.
+    Input with a declared format, or without the field `document`, is the document itself and has no envelope.
     """
     given = read_submission(sent, declared_format)
     if given.issues:
@@ -278,8 +279,9 @@ class Judge:
 def judge_for(
     path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None, counts: bool = True
 ) -> Judge:
-    """Return a judge for the documents of one file. Their references start at `root`, else in the folder of the file.
+    """Return a judge for the documents of one file.
 
+    Paths in the documents are relative to `root`, or to the folder of the file if `root` is not given.
     `counts` says whether the token counts of the verdict will be shown.
     """
     beside = Path() if path == STANDARD_INPUT else Path(path).parent

@@ -1,4 +1,4 @@
-"""Policy files and files of cases: YAML with limits, the line of every value, and the text of an exported set.
+"""Policy files and files of cases: reading YAML with limits and the line of every value, and writing YAML.
 
 The events of the parser are read one by one. Aliases, too deep nesting and too many values are therefore refused before
 anything is built from them, and no tag of YAML creates an object.

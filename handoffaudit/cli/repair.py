@@ -150,8 +150,8 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 
-    # Repair what was judged: this may differ from the sent document, for example the current version of an older
-    # document, or the object in a report.
+    # Repair the document that was judged. It may differ from the sent document: an older document was converted to the
+    # current version, or the document is the object inside a report.
     return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 
@@ -181,7 +181,10 @@ def _tell(file: str, result: Repair, verdict: Verdict) -> None:
 
 
 def _check_folder(target: Path, named: str) -> None:
-    """Refuse a session folder that is missing or leads upwards, and a link in place of its handoffs folder."""
+    """Refuse a session folder that is missing or leads upwards, and a link in place of its handoffs folder.
+
+    Raise `NotADirectoryError` if the session folder is missing, else `PermissionError`.
+    """
     folder, session = target.parent, target.parent.parent
     check_inside(named)
     if not session.is_dir():

@@ -15,7 +15,7 @@ _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 def readable(text: str) -> str:
     """Return the text with control, direction and surrogate characters replaced by their code points, as `⟨U+202E⟩`.
 
-    Line breaks and tabs stay.
+    Line breaks, tabs and the zero-width joiner and non-joiner stay.
     """
     if text.isprintable():
         return text
@@ -29,7 +29,7 @@ def _readable_character(character: str) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return `text` made readable and cut to `length` characters; `…` marks the cut."""
+    """Return `text` cut to `length` characters and then made readable; `…` marks the cut."""
     return readable(text) if len(text) <= length else f"{readable(text[:length])}…"
 
 
@@ -46,7 +46,7 @@ def as_json(value: Any) -> str:
 
 
 def weight(text: str) -> int:
-    """Return how many bytes the text takes on a page, where one character of a sender can take up to 13."""
+    """Return how many bytes a readable text takes on a page. One character of a sender can take up to 13 bytes."""
     return len(escape(text).encode("utf-8", "replace"))
 
 
@@ -72,7 +72,8 @@ class Placed(Protocol):
 class Line:
     """A line of an excerpt.
 
-    `at` is the character where parsing stopped, on the line that contains it, between `before` and `after`.
+    On the line where parsing stopped, `is_spot` is true, `at` is the character at that place, and `before` and `after`
+    are the text around it. On any other line, `before` is the whole text.
     """
 
     number: int

@@ -225,7 +225,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An agent that is neither declared nor registered.
+    """An agent that is neither declared nor registered as a skill.
 
     `nearest` is the known agent that the sender may have meant, or empty.
     """
@@ -238,7 +238,7 @@ class Unknown:
 class Agents:
     """The agents of a period, compared with the `declared` routes.
 
-    `knows` says that at least one agent is declared or registered.
+    `knows` says that at least one agent is declared or registered as a skill.
     """
 
     edges: AgentRoutes
@@ -368,7 +368,10 @@ def declared_names(tenant: Tenant) -> set[str]:
 
 
 def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
-    """Declare the role of one agent. Raise `InvalidPolicy` for an unknown role or an invalid name."""
+    """Declare the role of one agent.
+
+    Raise `InvalidPolicy` for an unknown role or an invalid name, and `Stale` if another version is saved meanwhile.
+    """
     row = policy_agents.declare_role(agent, role, actor, timezone.now())
     version = kinds.roles.current(tenant).version
     return kinds.roles.upsert_row(tenant=tenant, base_version=version, row=row, actor=actor, note=note)
@@ -377,7 +380,7 @@ def declare_role(tenant: Tenant, agent: str, role: str, actor: str, note: str = 
 def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, note: str = "") -> Table[DeclaredRole]:
     """Declare the role of several agents as one version; an empty role withdraws their declarations.
 
-    Raise `InvalidPolicy` for an unknown role or an invalid name.
+    Raise `InvalidPolicy` for an unknown role or an invalid name, and `Stale` if another version is saved meanwhile.
     """
     names, now, table = list(agents), timezone.now(), kinds.roles.current(tenant)
     rows = [row for row in table.rows if row.agent not in names]

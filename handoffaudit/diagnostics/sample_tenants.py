@@ -133,7 +133,7 @@ def create_sample(*, person: Person, origin: Tenant) -> Tenant:
     if origin.is_sample:
         raise Refused("This tenant is a sample tenant already.")
     with transaction.atomic():
-        # Every creation takes this lock, whatever its origin: a person gets one sample tenant, with a slug of its own.
+        # Every creation takes this lock, so that a person gets one sample tenant, and no two tenants the same slug.
         lock_tenant(Tenant.objects.filter(is_sample=False).earliest("pk"))
         tenant = of_person(person)
         if tenant is None:
@@ -242,8 +242,8 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
     """Remove all members and keys of the sample tenant, so that a worker deletes its rows.
 
     Return the tenant from which the sample was created, or None if the person is no longer a member of that tenant.
-    Raise `Refused` under a legal hold, and for a tenant that is not a sample tenant, because real data is never
-    removed.
+    Raise `Refused` under a legal hold, and for a tenant that is not a sample tenant, because this function must not
+    remove real data.
     """
     if not tenant.is_sample:
         raise Refused("Only sample data can be removed: this tenant holds your own handoffs.")

@@ -1,4 +1,4 @@
-"""Items of labelled data, each a document to judge with its label, and the kinds of lines that hold them."""
+"""Items of labelled data, and the kinds of lines that hold items. An item is a document to judge, with its label."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -205,7 +205,10 @@ class Kinds:
         return next((kind for kind in self.table if kind.recognise(line)), None)
 
     def read(self, text: bytes, beside: Beside) -> tuple[str, list[Item]]:
-        """Return the kind of a line and all its items. Raises `UnreadableError` if an item cannot be read."""
+        """Return the kind of a line and all its items.
+
+        Raises `UnreadableError` if the line is not JSON, has no known kind, or has an item that cannot be used.
+        """
         try:
             line = orjson.loads(text)
         except orjson.JSONDecodeError as error:

@@ -103,7 +103,7 @@ def _name(row: str) -> str:
 def _fix_to_accepted(verdict: Verdict, row: str) -> str:
     deciding = sorted({f"{issue.code} (layer {issue.layer})" for issue in verdict.issues if issue.blocks})
     shown = ", ".join(deciding[:_MOST_NAMED])
-    return f"Nothing may block {_name(row)}, but these findings do: {shown}."
+    return f"The policy for {_name(row)} must let the handoff pass. These findings block it: {shown}."
 
 
 def _fix_to_rejected(verdict: Verdict, row: str) -> str:
@@ -118,8 +118,8 @@ def _fix_to_held(verdict: Verdict, row: str) -> str:
     errors = sorted({issue.code for issue in verdict.issues if issue.blocks and not issue.holds})[:_MOST_NAMED]
     if errors:
         named = ", ".join(errors)
-        return f"A finding must hold {_name(row)} for a person, and these errors must not be found: {named}."
-    return f"A finding must hold {_name(row)} for a person, such as a chain longer than its approval length."
+        return f"The policy for {_name(row)} must hold the handoff, and these errors must not be found: {named}."
+    return f"The policy for {_name(row)} must hold the handoff, for example by a lower approval length."
 
 
 _FIXES: Final[Mapping[Outcome, Callable[[Verdict, str], str]]] = {

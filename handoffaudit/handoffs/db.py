@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 _ONLY_ON_REQUEST = sys.maxsize
 
 
-# An expression that is selected only for its effect: even if the transaction only reads, its commit waits for a
-# synchronous standby, which may lack what the transaction has read.
+# An expression that is selected only for its effect: it makes the commit wait for a synchronous standby, even if the
+# transaction only reads. Without the wait, an answer could report a row that another transaction has just stored and
+# that the standby lacks.
 AWAIT_STANDBY: Final = (
     "CASE WHEN current_setting('synchronous_standby_names') <> '' THEN pg_logical_emit_message(TRUE, '', '') END"
 )
@@ -172,7 +173,8 @@ class InArray(In):
 class Columns:
     """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types.
 
-    `name_list` has the names in SQL, `forms` the positions and conversions of values that SQLite stores otherwise.
+    `name_list` has the names in SQL, `forms` the positions and conversions of values that SQLite stores in another
+    form.
     """
 
     table: str
@@ -274,7 +276,7 @@ def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def upsert_rows(columns: Columns, rows: Sequence[Sequence[Any]], key: int, *, adds: bool = False) -> None:
-    """Insert the rows. If a row with the same key exists already, replace its other columns, or add to them.
+    """Insert the rows. If a row with the same key exists, replace its other columns or, with `adds`, add to them.
 
     The first `key` columns are the unique key, and no two of the rows may have the same key. Callers must pass the rows
     in a fixed order, so that two workers cannot deadlock.
@@ -302,7 +304,7 @@ def take_lock(kind: int, number: int, *, shared: bool = False) -> None:
 
 
 def await_standby() -> None:
-    """Let the commit wait for a synchronous standby. Call if a transaction only answers what an earlier one stored."""
+    """Let the commit wait for a synchronous standby; call if the answer reports what an earlier transaction stored."""
     if is_postgresql():
         fetch_rows(f"SELECT {AWAIT_STANDBY}", [])
 

@@ -73,21 +73,21 @@ class Lease:
         return [one for one in judged if one.handoff.id in held]
 
     def end(self) -> None:
-        """Do nothing, because `hold` ends the lease in the same transaction."""
+        """Do nothing, because `hold` has ended the lease, in the transaction that stores the last verdicts."""
 
     def renew(self) -> None:
         """Extend the lease, counted from now."""
         JudgeLease.objects.filter(pk=self.token).update(expires_at=leases.compute_expiry())
 
     def give_back(self) -> None:
-        """Give back the handoffs that this lease still holds, so that workers try each of them again at once, alone."""
+        """Give back the handoffs that this lease still holds. Workers may then try each of them alone, at once."""
         _dissolve(JudgeLease.objects.filter(pk=self.token), timezone.now())
 
     def release(self, handoff: Handoff) -> None:
         """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         rows = _filter_untried().filter(Exists(JudgeLease.objects.filter(pk=self.token)), pk=handoff.pk)
         with transaction.atomic():
-            # The common try of the lease counts, and so does the failure of this handoff.
+            # Two tries count: the try that all handoffs of the lease share, and the failed try of this handoff.
             if leases.release(rows, handoff.tries, tries=handoff.tries + 1, state=State.VALIDATING):
                 transitions.record_start([handoff], self.at or timezone.now())
 
@@ -165,8 +165,8 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
     with transaction.atomic():
         if db.is_postgresql():
             with connection.cursor() as cursor:
-                # A lease that another worker is taking becomes visible when that worker ends its transaction. The next
-                # statement begins after that, so it sees the lease.
+                # This statement waits until the worker that is taking a lease ends its transaction. The next statement
+                # begins after that, so it sees the lease of that worker.
                 cursor.execute(_TAKE_TURN)
             bound = [*values, limit, token, now, expires_at]
             if limit == 1:
@@ -291,8 +291,8 @@ def _is_any_expired() -> bool:
 def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> None:
     """Take back the leases on these handoffs, or on all handoffs of the tenant, so that workers judge them again.
 
-    Call in the transaction that changed the rows from which verdicts, LLM checks and repairs are made. The results of
-    verdicts, LLM checks and repairs under way are then not stored.
+    Call in the transaction that changed the rows from which verdicts, LLM checks and repairs are made. Verdicts,
+    LLM checks and repairs that are under way are then not stored.
     """
     rows, checks = Handoff.objects.filter(tenant=tenant), ModelCheck.objects.filter(tenant=tenant)
     leased = filter_waiting().filter(tenant=tenant).exclude(claim=None)
@@ -323,7 +323,7 @@ def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> Non
     leases.end(checks.exclude(claim=None), at=now)
 
 
-# Leases by token. The database failed before their verdicts were stored.
+# By token, the leases that a worker could not use or end, because the database failed.
 _lost: dict[uuid.UUID, Lease] = {}
 
 

@@ -1,4 +1,4 @@
-"""The LLM client from the settings, and Claude for users of the validators as a library."""
+"""Builders of the LLM client and caller, and Claude for users of the validators as a library."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ def build_client(
     """Return a client, or None for the provider `anthropic` without a key.
 
     Bedrock and Vertex look for their credentials when a call is made. Equal arguments return the same client, which has
-    one connection pool.
+    one connection pool. Raises ValueError for an unknown provider.
     """
     key = api_key.strip()
     if provider == "anthropic" and not key:
@@ -91,10 +91,11 @@ class ClaudeService:
     ) -> dict[str, Any]:
         """Ask the LLM once and return `content`, `model`, `usage` and `cost_usd`.
 
-        `model` is a role, `fast` or `careful`, or the name of an LLM. `metadata` and `temperature` are not sent;
-        current LLMs reject a temperature.
+        `model` is a role, `fast` or `careful`, or the name of an LLM. The `purpose` in `metadata` selects the
+        schema of the answer. `metadata` itself is not sent, and neither is `temperature`, which current LLMs reject.
 
-        Raises `Unavailable`, or `MalformedAnswer` for a truncated or declined answer.
+        Raises `Unavailable`, `MalformedAnswer` for a truncated or declined answer, or ValueError for an unknown
+        provider or invalid prices.
         """
         name = self._models.get(model, model)
         system, asked = _split_system(messages)

@@ -77,8 +77,8 @@ def _row(kind: int, number: int, handoff: uuid.UUID | None, tenant: int, facts: 
     return Row(Sealed(kind, number, handoff.int if handoff else 0, digest), tenant, facts)
 
 
-# The queries below are bounded by their callers, and a cursor on the server would cost more than the rows. The facts
-# are written out, because a general conversion took longer than everything else in sealing.
+# The queries below do not use `iterator()`: the callers bound them, and a cursor on the server would cost more than the
+# rows. The facts are written out, because a general conversion took longer than everything else in sealing.
 def read_events(events: "QuerySet[Event]") -> Iterator[Row]:
     """Yield events as rows, in the order of the query."""
     for pk, tenant, handoff, at, actor_kind, actor, from_state, to_state, reason in events.values_list(*_EVENT):
@@ -148,8 +148,8 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The number of events in a batch. A batch also has at most this number of events that were committed late. A tenant's
-# seal lists events of both kinds, their verdicts, and new policies.
+# The number of events in a batch. A batch also has at most this number of events that were committed late. The seal of
+# a tenant lists the late and the other events, their verdicts, and new policies.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -205,7 +205,10 @@ class _Batch:
 
 
 def seal_batch(key: SealKey) -> bool:
-    """Seal the next batch of events with their verdicts. Return whether there may be more."""
+    """Seal the next batch of events with their verdicts. Return whether there may be more.
+
+    Raise `WrongKey` if a tenant's seals need another key, or `_Overtaken` if another process sealed the batch.
+    """
     progress = SealProgress.objects.get_or_create(pk=1)[0]
     ids = list(Event.objects.filter(id__gt=progress.reached).order_by("id").values_list("id", flat=True)[:BATCH])
     gaps: list[Gap] = [(first, last, at) for first, last, at in progress.gaps]
@@ -231,7 +234,8 @@ def _collect(which: Q, batch: _Batch) -> None:
     moments: set[str] = set()
     for row in read_events(sealed_events().filter(which).order_by("id")):
         batch.found[row.tenant].append(row.sealed)
-        # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict.
+        # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict. An
+        # empty time therefore matches every verdict.
         at = "" if row.facts["from_state"] == "" else row.facts["at"]
         judged[uuid.UUID(int=row.sealed.handoff)].add(at)
         moments.add(row.facts["at"])

@@ -42,7 +42,8 @@ def test_a_case_names_what_differs_and_what_would_make_it_pass(tenant: Tenant) -
         "tokens.over_budget is found, and must not be.",
     ]
     assert failed.fixes[0] == (
-        "Nothing may block research_result, but these findings do: tokens.over_budget (layer tokens)."
+        "The policy for research_result must let the handoff pass. These findings block it: "
+        "tokens.over_budget (layer tokens)."
     )
     loop = keep(tenant, judged(tenant, circular(handoff_id="loop")), "rejected", must_have=["chain.circular"])
     assert result_of(tenant, loop).status == "passed"

@@ -37,7 +37,7 @@ def test_a_draft_breaks_a_case_by_name(
     broken = run("policy", "test", "-", *where, folder=running.folder, text=STRICT)
     assert broken.returncode == 1
     assert broken.stdout.startswith(
-        "good: failed\n  The handoff is rejected, and should be accepted. Nothing may block any other"
+        "good: failed\n  The handoff is rejected, and should be accepted. The policy for any other"
     )
     assert "tokens.over_budget (layer tokens)" in broken.stdout
     invalid = run("policy", "test", "-", *where, folder=running.folder, text=STRICT.replace("10", "x"))

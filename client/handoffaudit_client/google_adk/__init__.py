@@ -10,7 +10,7 @@
     app = App(name="orders", root_agent=researcher, plugins=[HandoffPlugin()])
     runner = InMemoryRunner(app=app)
 
-`docs/connect-google-adk.md` names its settings and limits.
+`docs/connect-google-adk.md` describes the settings and limits of the plug-in.
 """
 
 from __future__ import annotations

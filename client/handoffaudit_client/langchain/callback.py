@@ -25,7 +25,7 @@ class HandoffCallback(NodeObserver):
     """
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create a callback that runs and threads may share. Raises `ValueError` for a wrong address or key."""
+        """Create a callback. Several runs and threads may share it. Raises `ValueError` for a wrong address or key."""
         super().__init__(client, agents=agents)
         self._tools: Memory[UUID, dict[str, Any]] = Memory()
 
@@ -75,7 +75,11 @@ class HandoffCallback(NodeObserver):
             self.hand_over(commands.source_of(metadata), str(target), data, trace, call["call_id"], state)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Capture how a tool failed. An interrupt is not a failure, and a handoff that failed did not happen."""
+        """Capture how a tool failed.
+
+        Nothing is captured for an interrupt, which is not a failure, or for a tool that hands over, because a failed
+        handoff did not happen.
+        """
         call = self._tools.pop(run_id)
         is_control = any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
         if call is not None and not is_control and commands.DESTINATION not in call["metadata"]:

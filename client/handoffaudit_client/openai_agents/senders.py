@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """The agent that works in a run, the agents so far, and a trace in case the SDK has none."""
+    """The agent that works in a run, the agents that worked so far, and a trace id in case the SDK has none."""
 
     agent: Any = None
     agents: list[str] = field(default_factory=list)
     trace: str = field(default_factory=new_id)
-    # The last handoff to each agent, which is the parent of the next one from this agent.
+    # The id of the last handoff to each agent. It is the parent of the next handoff that this agent sends.
     handoffs: dict[str, str] = field(default_factory=dict)
 
 
-# The runs by their contexts. A run is forgotten with its context.
+# The runs by their contexts. A run is forgotten once nothing else refers to its context.
 _runs: weakref.WeakKeyDictionary[Any, Run] = weakref.WeakKeyDictionary()
 
 # Why the handoff of the current task was blocked; '' if it was not.
@@ -40,7 +40,10 @@ def run_of(context: RunContextWrapper[Any]) -> Run:
 
 
 def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
-    """Note the agent of each turn, to which a blocked handoff returns, and tell its LLM why."""
+    """Replace functions of `gate`, so that a blocked handoff returns to its sender with the reason.
+
+    `gate` is a copy of the handoff `given`. The SDK calls `is_enabled` in each turn, which notes the agent of the turn.
+    """
 
     async def is_enabled(context: RunContextWrapper[Any], agent: Any) -> bool:
         run = run_of(context)

@@ -1,4 +1,4 @@
-"""Capability of an agent that observes its handoffs and tools, and asks for a verdict before a handoff."""
+"""Capability that observes the handoffs and tools of an agent, and asks for a verdict before a handoff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
 
-# The agents with a tool call around the current task. For each call, `_calls` says whether an agent runs inside it.
+# `_chain` has the agents whose tool calls enclose the current task, the outermost agent first. `_calls` has an entry
+# for each of these tool calls: `runs_agent` says whether an agent runs inside the call.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
 # These exceptions are neither a result nor a failure of a tool.
@@ -35,14 +36,15 @@ class HandoffCapability(AbstractCapability[Any]):
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types. The
-    `metadata` of the requests has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message
-    history and `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on the server
-    counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
+    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types. For
+    each call, the `metadata` of these requests has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume
+    with the message history and `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on
+    the server counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
 
-    `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose tools have led here. The
-    reason is `reason` or `handoff_reason` among the arguments, else the parameter. The results of the tools in
-    `targets` are not captured, and neither is the result of a tool inside which an agent with this capability runs.
+    `type` is the handoff type. With `declare_chain`, the handoff declares as its chain all agents whose nested tool
+    calls led to the handoff. The reason of the handoff is the argument `handoff_reason` or `reason` of the tool call,
+    else the parameter `reason` of the capability. The results of the tools in `targets` are not captured, and neither
+    is the result of a tool inside which an agent with this capability runs.
     """
 
     def __init__(
@@ -78,7 +80,10 @@ class HandoffCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
-        """Ask whether a handoff may happen, run the tool, and capture what it returns."""
+        """Ask whether a handoff may happen, run the tool, and capture its result or its error.
+
+        Raises `ApprovalRequired` if the run has to end until a person decides, and `ToolFailed` for a blocked handoff.
+        """
         source = (ctx.agent.name if ctx.agent else None) or "agent"
         trace = scope_trace() or ctx.conversation_id or current_trace()
         chain = _chain.get() if _chain.get()[-1:] == (source,) else (*_chain.get(), source)

@@ -9,7 +9,7 @@
     writer = Agent(name="writer", model=model, hooks=[hooks])
     swarm = Swarm([researcher, writer], entry_point=researcher)
 
-`docs/connect-strands.md` names its settings and limits.
+`docs/connect-strands.md` names the settings and limits of the plug-in.
 """
 
 from __future__ import annotations

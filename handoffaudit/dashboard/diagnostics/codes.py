@@ -1,4 +1,7 @@
-"""Rule codes: each code explained, also on public pages, and overturn rates with links to the setting to change."""
+"""Pages about rule codes: the pages of each code, in a tenant and public, and the page of overturn rates.
+
+The pages in a tenant link to the setting that controls the code.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The views of every policy editor: save, delete, and start a dry run."""
+"""The views of every policy editor: save, delete, start a dry run, and test the kept cases."""
 
 import uuid
 from collections.abc import Callable
@@ -42,9 +42,9 @@ NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 
 
 def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
-    """Start a dry run of the draft; return None if the draft must wait, for a reason that the draft then holds.
+    """Start a dry run of the draft; return None if `draft.holds_back`, which stores the reason in the draft.
 
-    Raises `Stale`, and `InvalidPolicy` where the draft could not be saved or changes nothing.
+    Raises `Stale`, and `InvalidPolicy` where the draft could not be saved, changes nothing or cannot be tried.
     """
     now = check_version(page.versions, who, draft.base_version)
     rows = page.versions.checked(draft.rows(now))
@@ -118,7 +118,7 @@ After = Callable[[HttpRequest, TenantMembership, D, Table[R]], HttpResponse | No
 
 @dataclass(frozen=True, slots=True)
 class Deleting:
-    """A pending deletion: `row` is the deleted row, `what` its name in messages, and `then` the consequence."""
+    """A pending deletion: `row` names the row, `what` is its name in messages, and `then` describes the consequence."""
 
     row: str
     what: str
@@ -128,9 +128,9 @@ class Deleting:
 class Editing(Generic[R, D]):
     """The editing of one policy kind: `editor_from` reads a form, and `show` renders the page.
 
-    `after` may return another response after a change is saved. `deleting` returns which row a form deletes; None if
-    rows of the kind cannot be deleted. `can_be_tried` is true if verdicts depend on this kind, so that a dry run makes
-    sense.
+    `after` may return another response after a change is saved. `deleting` is a function that returns the row that a
+    form deletes, or is None if rows of the kind cannot be deleted. `can_be_tried` is true if verdicts depend on this
+    kind, so that a dry run makes sense.
     """
 
     def __init__(

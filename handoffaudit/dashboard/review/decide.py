@@ -137,7 +137,11 @@ def undo_last(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _do(
     request: HttpRequest, who: TenantMembership, pk: uuid.UUID, act: Action, *, stays: bool = False
 ) -> HttpResponse:
-    """Run the action and answer with its result; `stays` opens the handoff again, because it waits for a decision."""
+    """Run the action and answer with its result.
+
+    With `stays`, the same handoff is opened again, because the handoff waits for a decision. Otherwise, the next
+    handoff is opened.
+    """
     version = request.POST.get("version", "")
     if not is_version(version):
         return _incomplete(request, who, pk, "Open the handoff again.")

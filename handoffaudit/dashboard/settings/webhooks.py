@@ -40,7 +40,7 @@ class Form:
     events: list[str] = field(default_factory=lambda: [EventType.DECISION.value, EventType.ALERT.value])
     states: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
-    # The kind of an existing receiver cannot change.
+    # Whether an existing receiver is an e-mail address. Its kind cannot change, so only events for e-mail are offered.
     is_mail: bool = False
 
     @classmethod

@@ -34,13 +34,13 @@ def readable(text: str) -> str:
 
 @register.filter
 def as_value(value: Any) -> str:
-    """Return a JSON value cut to a few lines; a text stays without quotes."""
+    """Return a JSON value cut to 300 characters; a text stays without quotes."""
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
 
 @register.filter
 def in_json(value: Any) -> str:
-    """Return a JSON value cut to a few lines; a text is quoted."""
+    """Return a JSON value cut to 300 characters; a text is quoted."""
     return cut(as_json(value), 300)
 
 
@@ -129,7 +129,10 @@ def tone(share: Share) -> str:
 @register.simple_tag
 @lru_cache(maxsize=2048)
 def tally_cells(tally: FileTally) -> SafeString:
-    """Render the cells of a tally of handoff files: `{% tally_cells line.tally %}`. A page has hundreds of them."""
+    """Render the cells of a tally of handoff files: `{% tally_cells line.tally %}`.
+
+    The results are cached, because a page has hundreds of tallies.
+    """
     reasons = (percent(share) if share.part else "" for share in tally.file_reason_shares.values())
     cells = (format_share(tally.share), *reasons, f"{tally.fallback_ok:,}" if tally.fallback_ok else "")
     # The cells contain only numbers.

@@ -1,4 +1,7 @@
-"""Plans of writes: which blocks of a log are new, which are known, and which continue a tail of an earlier import."""
+"""Plans of writes: which blocks of a log are new, which are known, and which continue a tail of an earlier import.
+
+A tail is the last block of an import, if the log ended before a line that ends the block.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -20,8 +23,8 @@ from handoffaudit.validation.logs.reader import read_bytes
 # and with this many of the newest blocks that begin at the same line number.
 _NEWEST_TAILS: Final = 8
 
-# The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source that span its first time, among
-# this many blocks of the tenant from that time on.
+# The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source whose times include the first
+# time of the log. They are sought among this many blocks of the tenant that end at or after that time.
 _NEAREST: Final = 200
 
 _FIRST_LINE_LENGTH: Final = 16
@@ -44,7 +47,8 @@ class Write:
     """A planned write of a block.
 
     `text` is stored as a new block or, with `tail`, replaces the text of the tail. In the second case, the first `kept`
-    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the new block.
+    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the
+    block of `piece`.
     """
 
     piece: Piece
@@ -70,7 +74,11 @@ def digest_of(text: bytes) -> str:
 
 
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
-    """Plan the writes of consecutive blocks. `begins` says that they are the first blocks of the log."""
+    """Plan the writes of consecutive blocks.
+
+    `shift` is the number of lines that the log has lost at its start, as the plan of the blocks before found.
+    `begins` says that the blocks are the first blocks of the log.
+    """
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
     same = source.filter(digest__in={piece.digest for piece in pieces}).defer("facets")
     known = {(row.digest, row.occurrence): row for row in same}
@@ -94,8 +102,9 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
 def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails") -> list[Piece] | None:
     """Join the first two blocks if the log continues a tail in which no block ends between them. Otherwise return None.
 
-    The first block of a log that lost its head ends after the first line that may end a block. In the tail, that line
-    ends no block if the log has lost such a line shortly before it.
+    If a log lost its first lines, its first block ends after the first line that may end a block. In the tail, the same
+    line ends no block if another line that may end a block stands less than `APART` bytes before it. The log has lost
+    that other line.
     """
     block, row = pieces[0].block, rows[0]
     may_join = block.ended and len(block.text) < blocks.APART and (not row or row.tail) and not any(rows[1:2])
@@ -180,8 +189,9 @@ def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogB
     """Return how many of the first blocks are the end of known blocks, and the number of lines that the log has lost.
 
     `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If
-    a log has lost its first lines, a block that ended at a limit ends elsewhere, and so do the following blocks, up to
-    the next line that ends a block. A line in the first `APART` bytes may end a block that it did not end before.
+    a log has lost its first lines, a block that ended at a size limit before now ends elsewhere, and so do the blocks
+    after it, up to the next line that ends a block. In the first `APART` bytes, a line that ended no block before may
+    end a block now.
     """
     head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):
@@ -203,7 +213,7 @@ def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogB
 
 
 def _ends_with(ended: "QuerySet[LogBlock]", row: LogBlock | None, text: bytes, *, is_next: bool) -> bool:
-    """Return whether the stored lines up to the end of a block end with the text.
+    """Return whether the stored lines of the source, up to the end of the block `row`, end with the text.
 
     Lines that were removed are unknown. With `is_next`, the same known block follows the stored block and the text, so
     the unknown lines must be those of the text.

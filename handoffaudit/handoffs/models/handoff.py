@@ -95,7 +95,7 @@ class Handoff(Leased):
     received_at = models.DateTimeField()
     judged_at = models.DateTimeField(null=True)
     sender_timestamp = models.DateTimeField(null=True)
-    # The time of the handoff, sent beside the document by a sender that sends late; null if the time is not usable.
+    # The time of the handoff, sent beside the document by a sender that sends late; null without a usable time.
     sent_at = models.DateTimeField(null=True)
     size_bytes = models.PositiveIntegerField()
     content_hash = models.CharField(max_length=64)
@@ -107,7 +107,7 @@ class Handoff(Leased):
     token_count = models.PositiveIntegerField(null=True)
     chain_length = models.PositiveIntegerField(default=0, db_default=0)
     warnings = models.BooleanField(default=False, db_default=False)
-    # The state that the handoff would have without shadow mode: rejected or held, or empty for the same state.
+    # The state that the handoff would have without shadow mode: rejected or held; empty if the state would be the same.
     would_decide = models.CharField(max_length=10, blank=True, default="", db_default="")
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
@@ -152,7 +152,7 @@ class Handoff(Leased):
             models.Index(
                 fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
             ),
-            # If this index lacked the state, SQLite would choose the index over all states instead.
+            # If this index lacked the state, SQLite would choose `handoff_by_state` instead.
             models.Index(
                 fields=["tenant", "state", "id"], condition=models.Q(escalated=True), name="handoff_escalated"
             ),
@@ -170,7 +170,8 @@ class Handoff(Leased):
             models.Index(fields=["tenant", "id"], condition=models.Q(unverified=True), name="handoff_unverified"),
             models.Index(fields=["tenant", "id"], condition=models.Q(flagged=True), name="handoff_flagged"),
             models.Index(fields=["tenant", "id"], condition=models.Q(open=True), name="handoff_open"),
-            # Alert rules count handoffs by receipt. The key of a handoff without `sent_at` has the time of receipt.
+            # Alert rules count handoffs by receipt. Only handoffs with `sent_at` need this index, because the primary
+            # key of any other handoff has the time of its receipt.
             models.Index(
                 fields=["tenant", "received_at"], condition=models.Q(sent_at__isnull=False), name="handoff_sent"
             ),

@@ -1,4 +1,8 @@
-"""Models of reviews by the LLM and by people: LLM checks and calls, cost, proposals, alerts, dry runs and cases."""
+"""Models of reviews by the LLM and by people.
+
+They are LLM checks, calls, answers and cost; approvals, proposals, assignments and comments; alerts, dry runs, cases
+and legal holds.
+"""
 
 from django.db import models
 
@@ -122,11 +126,12 @@ class ModelBreaker(models.Model):
 
 
 class Alert(models.Model):
-    """A sign that a person should look, active until acknowledged. Only one alert of a kind is active at a time.
+    """A sign that a person should look. Only one alert of a kind is active at a time.
 
-    `kind` names an event or an alert rule. An alert of a rule has the latest measurement in `value`, and resolves by
-    itself. `notified_at` is the time of the last notification of the webhooks, which is repeated while the alert is
-    active.
+    An alert is active while `acknowledged_at` is empty: until a person acknowledges the alert, or until the system
+    resolves it. `kind` names an event or an alert rule. The alert of a rule has the latest measurement in `value`, and
+    the system resolves it. `notified_at` is the time of the last notification; webhooks are notified again while the
+    alert is active.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
@@ -153,7 +158,7 @@ class Alert(models.Model):
 
 
 class ReviewHold(models.Model):
-    """A note that a person has a waiting handoff open. The hold expires, and other people can still decide."""
+    """A record that a person has a waiting handoff open. The hold expires, and other people can still decide."""
 
     # With a foreign key constraint, PostgreSQL would search this table for each handoff that is deleted.
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)

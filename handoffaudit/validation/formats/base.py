@@ -195,7 +195,7 @@ def entries(value: object) -> list[Any]:
 
 
 def names(value: object) -> tuple[str, ...]:
-    """Return the strings of a list, without items of any other type."""
+    """Return the cleaned strings of a list, without items of other types; an empty tuple if `value` is no list."""
     if value and isinstance(value, list) and isinstance(value[0], str):
         try:
             whole = "".join(value)

@@ -59,7 +59,7 @@ _NAMES = {
 def load_schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     """Return the JSON Schema of that name, as a separate copy for each caller.
 
-    Raises OSError if the file of the schema is missing.
+    Raises OSError if the file of the schema cannot be read, and `orjson.JSONDecodeError` if the file is not JSON.
     """
     loaded: dict[str, Any] = orjson.loads(_load_shipped(name) if folder is FOLDER else _text(name, folder))
     return loaded
@@ -145,7 +145,7 @@ class Shape:
             if self._validator.is_valid(document):
                 return []
             errors = self._errors(document, self._validator)
-        # The document holds a lone surrogate, which our own reader does not accept.
+        # The document holds a lone surrogate, so the caller parsed it: `parse_json` accepts no lone surrogates.
         except UnicodeEncodeError:
             return self.check(_without_surrogates(document))
         found: dict[tuple[Location, str], Issue] = {}

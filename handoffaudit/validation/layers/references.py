@@ -60,7 +60,10 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    """Yield the findings about the paths, and about missing files if the sender's files can be seen."""
+    """Yield the findings about the paths, and about missing files if the sender's files can be seen.
+
+    Raises `NotCheckedError` if no file can be seen, and `CouldNotRunError` if the lookup of a file fails.
+    """
     named = list(BY_NAME[subject.record.format].references(subject.record.document))
     yield from limit_issues(chain.from_iterable(_ephemeral(reference) for reference in named))
     if subject.files is None:

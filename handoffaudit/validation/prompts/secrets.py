@@ -198,7 +198,7 @@ def _key(starts: str, rest: str) -> Look:
     return Look(words, rf"\b(?:{'|'.join(word.replace('.', '[.]') for word in words)}){rest}")
 
 
-# Require a digit nearby, because a text without digits consists of hyphenated words.
+# Keys of these kinds have digits. A text of this form without a digit usually consists of hyphenated words.
 _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 
 _HEX = r"[0-9a-fA-F]"

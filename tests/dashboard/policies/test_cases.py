@@ -54,7 +54,7 @@ def test_a_viewer_sees_cases_and_no_form(client: Client, viewer: Person, tenant:
     assert texts(client.get(f"/t/acme/handoffs/{loop.pk}/"), "#case") == []
     page = client.get("/t/acme/cases/")
     assert texts(page, ".card-head .tag") == ["failed"]
-    assert "To pass: Nothing may block" in page.text
+    assert "To pass: The policy for" in page.text
     assert texts(page, "main form") == []
 
 

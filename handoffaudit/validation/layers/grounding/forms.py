@@ -203,7 +203,7 @@ class TextForms:
         is_closed = end >= 0
         end = end if is_closed else min(len(text), at + _LONGEST_LINE)
         is_log = _LOG_LINE.match(text, start, end) is not None
-        # The span of a very long line depends on the offset.
+        # The span of a very long line depends on the offset, so it is not remembered.
         if is_closed and end - start < _LONGEST_LINE:
             self._lines[start] = (end, is_log)
         return start, end, is_log
@@ -363,7 +363,7 @@ def _tagged_code(text: str) -> Iterator[_Span]:
 
 
 def _bare_code(text: str) -> Iterator[_Span]:
-    """Yield runs of lines that look like code: at least two, one of them unmistakable."""
+    """Yield runs of at least two lines that look like code, if one of the lines is unmistakable."""
     start = at = codes = strong = 0
     last = 0
     lines = text.splitlines(keepends=True)

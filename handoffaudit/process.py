@@ -19,7 +19,6 @@ def drop_empty(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def freeze_startup_objects() -> None:
-    import sys, os; sys.setswitchinterval(float(os.environ.get("SW","0.005")))
     """Freeze startup objects out of the garbage collector. Call once, after imports.
 
     Batches create many short-lived objects and few cycles, so rare collections suffice. With rare collections, a worker

@@ -213,10 +213,10 @@ class LimitedConnection(sqlite3.Connection):
         return self.begin(super().execute) if args == (BEGIN,) else super().execute(*args)
 
     def begin(self, execute: Callable[[str], Any]) -> Any:
-        """Begin a write transaction with `execute`, soon after another process has ended its own.
+        """Begin a write transaction with `execute`, soon after another process has ended its transaction.
 
-        SQLite itself sleeps up to 100 ms between its tries, and another process often begins its next transaction
-        meanwhile.
+        Raise `OperationalError` ("database is locked") after the `busy_timeout` of the connection. SQLite itself sleeps
+        up to 100 ms between its tries, and meanwhile another process often begins its next transaction.
         """
         (milliseconds,) = super().execute("PRAGMA busy_timeout").fetchone()
         until = time.monotonic() + milliseconds / 1000

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.db import DatabaseError, OperationalError, connection
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
 from handoffaudit import sqlite_file
 from handoffaudit.database_faults import Cause, LockTimeout, fault_of, prepare_for_requests
@@ -291,3 +292,48 @@ def test_requests_have_the_limit(settings) -> None:
         assert fault_of(error.value).cause == Cause.SLOW
     finally:
         of_request.connection.close()
+
+
+@pytest.fixture
+def other(file: Path) -> Iterator[sqlite3.Connection]:
+    """Return the connection of another process, which writes in a transaction."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as opened:
+        opened.execute("BEGIN IMMEDIATE")
+        yield opened
+
+
+def begin_in_django(limited: LimitedConnection) -> None:
+    limited.cursor(factory=SQLiteCursorWrapper).execute("BEGIN IMMEDIATE")
+
+
+def begin_alone(limited: LimitedConnection) -> None:
+    limited.execute("BEGIN IMMEDIATE")
+
+
+@pytest.mark.parametrize("begin", [begin_in_django, begin_alone])
+def test_a_transaction_begins_soon_after_that_of_another_process(limited, other, monkeypatch, begin) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            other.execute("COMMIT")
+
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
+    limited.execute("PRAGMA busy_timeout=20000")
+    begin(limited)
+    assert (limited.in_transaction, len(pauses), max(pauses) < 0.005) == (True, 3, True)
+    assert limited.execute("PRAGMA busy_timeout").fetchone() == (20000,)
+
+
+@pytest.mark.parametrize("begin", [begin_in_django, begin_alone])
+def test_a_transaction_waits_for_another_process_until_its_limit(limited, other, begin) -> None:
+    limited.execute("PRAGMA busy_timeout=30")
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        begin(limited)
+    assert limited.execute("PRAGMA busy_timeout").fetchone() == (30,)
+    # Within a transaction, the error is raised at once.
+    other.execute("COMMIT")
+    begin(limited)
+    with pytest.raises(sqlite3.OperationalError, match="within a transaction"):
+        begin(limited)

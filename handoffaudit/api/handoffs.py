@@ -97,7 +97,7 @@ MOST_JUDGED_HERE = 32 * 1024
 
 
 def _accept_and_judge(who: Caller, submission: Submission) -> Receipt:
-    """Store a submission whose sender waits, and judge it in this process if no other thread judges here."""
+    """Store a submission whose sender waits, and judge it in this process if few other threads want to judge here."""
     # Only senders that wait need the module, which loads everything that workers need.
     from handoffaudit.handoffs import tasks  # noqa: PLC0415
 

@@ -52,24 +52,22 @@ def judge_waiting() -> None:
             drains.release()
 
 
-# A web process judges one handoff at a time; its other threads answer requests. A few threads wait for their turn,
-# because a worker would take longer.
-_line = Slots(lambda: LONGEST_LINE)
-_turn = threading.Lock()
-
-LONGEST_LINE = 6
-LONGEST_TURN_WAIT = 0.1
+# A web process judges one handoff at a time, and its other threads answer requests. A few threads may wait for their
+# turn, because a worker would take longer to answer.
+_places = Slots(lambda: 6)
+_judging = threading.Lock()
+_LONGEST_TURN_WAIT_SECONDS = 0.1
 
 
 @contextmanager
 def reserve_judging() -> Iterator[bool]:
-    """Reserve a place among the threads that judge a handoff in this process, and yield whether a place was free."""
-    reserved = _line.acquire()
+    """Reserve a place among the threads that may call `judge_one` in this process; yield whether a place was free."""
+    reserved = _places.acquire()
     try:
         yield reserved
     finally:
         if reserved:
-            _line.release()
+            _places.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_one")  # type: ignore[untyped-decorator]
@@ -79,7 +77,7 @@ def judge_one(pk: str) -> bool:
     Where a sender waits for the verdict, the web process calls this function, because a message to a worker takes
     longer than the judging (`docs/decisions/0063-judged-where-submitted.md`).
     """
-    if not _turn.acquire(timeout=LONGEST_TURN_WAIT):
+    if not _judging.acquire(timeout=_LONGEST_TURN_WAIT_SECONDS):
         return False
     try:
         with write_turn():
@@ -90,7 +88,7 @@ def judge_one(pk: str) -> bool:
         log.warning("a worker judges a handoff, because the web process could not", handoff=pk, error=str(error))
         return False
     finally:
-        _turn.release()
+        _judging.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]

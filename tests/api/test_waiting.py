@@ -14,6 +14,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, judge_leases, long_poll, queries, tasks
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.api.support import submitted
@@ -130,11 +131,22 @@ def test_a_handoff_is_judged_after_the_earlier_ones_of_its_trace(api: httpx.Clie
     assert api.post("/handoffs", json=later, headers={"Prefer": "wait=60"}).status_code == 200
 
 
-def test_one_thread_of_a_process_judges_at_a_time(api: httpx.Client) -> None:
+def test_few_threads_of_a_process_wait_to_judge(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_places", Slots(lambda: 1))
     with tasks.reserve_judging() as reserved, tasks.reserve_judging() as again:
         assert (reserved, again) == (True, False)
         assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
     assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}).status_code == 200
+
+
+def test_one_thread_of_a_process_judges_at_a_time(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_LONGEST_TURN_WAIT_SECONDS", 0.01)
+    with tasks._judging:
+        assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
+    assert judge.drain() == 1
+    # The turn ends after each handoff.
+    for _ in range(2):
+        assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}).status_code == 200
 
 
 def test_a_worker_judges_what_the_web_process_could_not(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,23 @@ def test_while_handoffs_wait_to_be_judged_it_does_a_part_and_pauses(
     assert attribution.run() == 3
 
 
+def test_transactions_are_short(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribution, "_most_rows", lambda: 2)
+    store, sizes = attribution._store, []
+
+    def count_rows(tenant_id: int, worked: Any, held_until: Any) -> bool:
+        sizes.append(len(worked.traced))
+        return store(tenant_id, worked, held_until)
+
+    monkeypatch.setattr(attribution, "_store", count_rows)
+    for trace in ("a", "a", "a", "b", "c", "", "", ""):
+        judged(tenant, step("analyst", "writer", WRONG), trace_id=trace, context=RIGHT)
+    assert attribution.run() == 8
+    # A trace is never divided, because the findings of its handoffs depend on each other.
+    assert sizes == [3, 2, 2, 1]
+    assert len(told(tenant)) == 8
+
+
 def test_it_is_built_anew(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     attribution.run()

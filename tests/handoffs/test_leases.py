@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import db, judge, judge_leases
+from handoffaudit.handoffs import db, judge, judge_leases, leases
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, JudgeLease, State
 from tests.handoffs.support import SENDER, judged, let_leases_expire, payload, submit, take
@@ -299,3 +299,15 @@ def test_a_worker_that_stops_while_it_takes_a_lease_does_not_keep_others_waiting
     with connection.cursor() as cursor:
         cursor.execute("SHOW idle_in_transaction_session_timeout")
         assert cursor.fetchone() == ("30s",)
+
+
+def test_on_sqlite_one_thread_at_a_time_does_background_work_and_then_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(leases.time, "sleep", rests.append)
+    with leases.background_part():
+        assert leases._one_part.locked() is not db.is_postgresql()
+    with pytest.raises(ZeroDivisionError), leases.background_part():
+        1 / 0  # noqa: B018
+    assert not leases._one_part.locked()
+    assert all(0 <= rest <= 0.05 for rest in rests)
+    assert len(rests) == (0 if db.is_postgresql() else 1)

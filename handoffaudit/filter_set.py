@@ -71,7 +71,7 @@ class FilterSet:
                 yield one, value
 
     def relative_text(self, attribute: str) -> str:
-        """Return the text of a relative moment."""
+        """Return the text of a relative moment, such as `7d`; empty if the moment is not relative."""
         return getattr(self, "period", "") if attribute == "since" else ""
 
     def pairs(self) -> list[tuple[str, str]]:

@@ -57,11 +57,12 @@ class Client:
         """Create a client; this reads no file and makes no connection.
 
         `url` and `key` are HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY by default. `timeout` is how many seconds a gate waits
-        for the verdict. `spool` is the folder for what is not sent yet, HANDOFFAUDIT_SPOOL by default. `before_send`
-        gets each submission as a dict and returns it, changed or not, or None to drop it; if it raises, the submission
-        is dropped. With `mask_secrets`, secrets are masked before the client stores or sends anything. With
-        `on_unreachable="stop"`, a gate is false while the server is away. `debug` writes a line for each request to
-        standard error. Raises `ValueError` if the address, the key or `on_unreachable` is wrong.
+        for the verdict. `spool` is the folder for items that are not sent yet: by default HANDOFFAUDIT_SPOOL, else a
+        folder in the user's data folder. `before_send` gets each submission as a dict and returns it, changed or not,
+        or None to drop it; if it raises, the submission is dropped. With `mask_secrets`, secrets are masked before the
+        client stores or sends anything. With `on_unreachable="stop"`, a gate is false while the server is away. `debug`
+        writes a line for each request to standard error. Raises `ValueError` if the address, the key or
+        `on_unreachable` is wrong.
         """
         if on_unreachable not in ("pass", "stop"):
             raise ValueError(f'on_unreachable is {on_unreachable!r}: give "pass" or "stop"')
@@ -123,11 +124,12 @@ class Client:
     ) -> str:
         """Send a handoff in the background, and return its id.
 
-        Never raises and never waits for the network: the operating system has the handoff when the call returns, and
-        the client sends it later if the server is away. `data` and `context` may be models, dataclasses, messages or
-        any other value. `evidence` is a list of pieces `{"source": …, "content": …}`, or a dict of contents by source.
-        Without `trace`, the trace is that of `with client.trace()` or of OpenTelemetry. Without `parent`, the parent is
-        the last handoff of the trace that went to `source`.
+        Never raises and never waits for the network. When the call returns, the handoff is in a file of the spool, or
+        only in memory if the folder of the spool cannot be used. If the server is away, the client sends the handoff
+        later. `data` and `context` may be models, dataclasses, messages or any other value. `evidence` is a list of
+        pieces `{"source": …, "content": …}`, or a dict of contents by source. Without `trace`, the trace is that of
+        `with client.trace()` or of OpenTelemetry. Without `parent`, the parent is the last handoff of the trace that
+        went to `source`.
         """
         handoff_id = _id_of(handoff_id)
         try:
@@ -166,10 +168,14 @@ class Client:
     ) -> Verdict:
         """Submit a handoff, and return the verdict, which is true if the target may start.
 
-        Waits at most `timeout` seconds for the verdict of the server, and if the handoff is held, `wait` seconds more
-        for the decision of a person. Never raises because of the server: without an answer, the verdict is true and
-        `unverified`, and the handoff is sent later; with `on_unreachable="stop"`, the verdict is false and
-        `unreachable`.
+        First waits at most 2 seconds until earlier handoffs and tool results are sent. Then waits at most `timeout`
+        seconds for the verdict of the server. If the verdict is still open, for example because the handoff is held,
+        waits at most `wait` seconds more for the decision.
+
+        Never raises because of the server. If the server gives no usable answer, the verdict is true and `unverified`,
+        and the handoff is sent later; with `on_unreachable="stop"`, the verdict is false and `unreachable`, and the
+        handoff is not sent later. The verdict is the same if `before_send` drops the handoff or if an error on this
+        side prevents the call, but then the handoff is never sent.
         """
         handoff_id = _id_of(handoff_id)
         timeout = self.timeout if timeout is None else timeout
@@ -284,9 +290,10 @@ class Client:
         }
 
     def close(self, timeout: float = EXIT_SECONDS) -> None:
-        """Send what is left for at most `timeout` seconds, and end.
+        """Send the remaining items for at most `timeout` seconds, and close the client.
 
-        Items that are not sent by then, or come later, wait in the spool for the next process.
+        Items that are not sent by then, or come later, wait in the spool for the next process. Items that are only in
+        memory are lost.
         """
         _clients.discard(self)
         if self._sender is None or self._server is None or self._is_closed:

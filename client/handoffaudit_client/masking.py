@@ -1,7 +1,7 @@
 """Masking of secrets in plain JSON, by the name of the field or the form of the text, as the server does it.
 
-The client masks before it writes anything to its spool. One search of the whole text finds the few words and forms of
-keys that the text can contain at all, so a handoff without any of them takes some microseconds.
+The client masks before it writes anything to its spool. It first looks for parts of secret names and for beginnings of
+keys in the whole text. A text without any of them has no secrets, so most handoffs take only some microseconds.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def _without_accents(text: str) -> str:
 
 
 class _Mask:
-    """The words and the forms of keys that a value can contain."""
+    """The masking of one value, with only those words and forms of keys that its text can contain."""
 
     def __init__(self, words: tuple[str, ...], starts: tuple[tuple[str, Look], ...]) -> None:
         self._words = words
         self._starts = starts
-        # The masked form of each key; objects in a list have the same keys.
+        # The masked form of each key, cached because the objects in a list usually have the same keys.
         self._keys: dict[str, str] = {}
         self.has_masked = False
 

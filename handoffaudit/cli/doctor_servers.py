@@ -46,7 +46,7 @@ def skip_folder(name: str) -> Result:
 
 
 def check_database(installation: Installation) -> Iterator[Result]:
-    """Check that the database answers, is recent enough and allows writing."""
+    """Check that the database answers, has a supported version and allows writing."""
     if "DATABASE_URL" in installation.wrong:
         yield Result("database", Level.SKIPPED, "Not checked, because DATABASE_URL is wrong.")
         return

@@ -101,7 +101,7 @@ class ServerLogReceiver(Server):
     def most_ratio(self) -> int:
         """Return the limit for the local database, because the server can't check the ratio of the original file.
 
-        The server sees only parts, which are packed again and never too large.
+        The server receives parts that this class has packed itself.
         """
         from django.core.exceptions import ImproperlyConfigured
         from environs import EnvError

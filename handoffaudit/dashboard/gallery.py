@@ -113,7 +113,7 @@ def _map() -> Example:
         MapEdge("researcher", "writer", 27, 0.63, "9 s"),
         MapEdge("writer", "planner", 16, 1.0, "1 s"),
     ]
-    use = "Who hands to whom: wider for more, dashed with a cross where less than 80 % is accepted."
+    use = "Who hands to whom: wider for more handoffs, dashed with a cross if less than 80 % of them are accepted."
     wide = draw_agent_map(agents, edges, width=700, prefix="gallery-map")
     return Example(
         "Agent map",

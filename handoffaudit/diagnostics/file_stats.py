@@ -60,7 +60,7 @@ LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
 REASONS = tuple(one.value for one in Reason)
-# The name for unused files without a reason, which log lines can report.
+# The name for unused files without a reason. Only log lines report such files.
 OTHER = "other"
 
 USED_SOURCE = Source.HANDOFF_JSON.value
@@ -78,9 +78,9 @@ _numbers = attrgetter(*GIVEN)
 class FileTally:
     """Counts of handoff files: used, unused by reason, and the outcomes of reading the response text instead.
 
-    `fallback_ok` and `fallback_failed` count every file for which the response text was tried. `text_fallback_ok` and
-    `text_fallback_fail` count only unused files whose log line gives the fallback as its sole reason. `other` counts
-    unused files without a reason.
+    `fallback_ok` and `fallback_failed` count all files for which reading the response text succeeded or failed.
+    `text_fallback_ok` and `text_fallback_fail` count only unused files whose log line gives the fallback as its sole
+    reason. `other` counts unused files without a reason.
     """
 
     used: int = 0
@@ -357,9 +357,10 @@ def _sum(
     agent: str | None = None,
     order: str = _UNUSED,
 ) -> list[tuple[Any, ...]]:
-    """Return the columns `by` and the numbers of a `FileTally` of each group, those with the largest `order` first.
+    """Return a row for each group of equal values in the columns `by`: these values and the numbers of a `FileTally`.
 
-    With `scale`, whose buckets are whole days from midnight, `_STEP` is a column: the number of the time bucket.
+    Groups without files are left out. The groups with the largest `order` (SQL) come first. With `scale`, whose buckets
+    are whole days from midnight, `_STEP` is a column: the number of the time bucket.
     """
     split = split_period(since, until, timezone.now())
     values: dict[str, Any] = {"tenant": tenant.pk, "agent": agent}

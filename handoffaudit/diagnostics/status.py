@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS: Final = 15
 # A worker counts as missing only after this time without a heartbeat.
 PATIENCE: Final = timedelta(seconds=45)
-# After a handoff has waited this long, a message says that no worker runs.
+# A message says that no worker runs only after a handoff has waited this long.
 NOBODY_AFTER: Final = timedelta(minutes=1)
 # The names of the processes of `handoffaudit up` and docker-compose.yml, by the queue that each process consumes.
 NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", notify.CHECKS_QUEUE: "asker"}
@@ -78,6 +78,7 @@ def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) 
     """Return a message if handoffs of the tenant wait and no worker was seen lately, else an empty text.
 
     `oldest_unjudged_at` is the time of receipt of the tenant's oldest handoff that waits for a worker or for the LLM.
+    If this handoff has waited for `NOBODY_AFTER`, the function also calls `evaluate_without_workers`.
     """
     before = timezone.now() - NOBODY_AFTER
     if oldest_unjudged_at is None or oldest_unjudged_at > before:

@@ -38,7 +38,10 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handoffs that wait for a person or a verdict. `overdue` and `unjudged` are counted up to `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a verdict.
+
+    `overdue`, `unjudged` and `parked` are counted up to `COUNTED_LIVE`. `unjudged` does not include parked handoffs.
+    """
 
     held: int
     oldest_held_at: datetime | None
@@ -94,7 +97,7 @@ def count_over_time(
     return scale.fill(found, {})
 
 
-# The statement contains the begin of the first time bucket, so it is compiled once in an hour for each period.
+# The statement contains the start of the first time bucket, so it is compiled once an hour for each period.
 @lru_cache(maxsize=64)
 def _over_time(step: timedelta, begin: datetime) -> CompiledQuery:
     scale = TimeScale(begin, begin, step, begin=begin)
@@ -308,7 +311,7 @@ class WorkerQueue:
     """The handoffs of all tenants that wait for a worker. All numbers stop at `COUNTED_LIVE`.
 
     `leased` handoffs are being judged. The leases of `expired` handoffs are over, and any worker may take them, so
-    `waiting` includes them.
+    `waiting` includes them. `oldest_at` is the time of receipt of the oldest of all these handoffs.
     """
 
     waiting: int

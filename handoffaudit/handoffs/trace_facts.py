@@ -77,7 +77,7 @@ class TraceFacts:
     _new: dict[UUID, Fact] = field(default_factory=dict)
     # The keys of a fact, split once for all later handoffs of its trace.
     _keys: dict[UUID, list[str]] = field(default_factory=dict)
-    # Whether the stored facts were too many to be loaded together. `_facts` then has only the facts of this batch.
+    # Whether the stored facts were too large to be loaded together. `_facts` then has only the facts of this batch.
     _loads_each: bool = False
 
     def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
@@ -251,7 +251,10 @@ _LEAST: Final = UUID(int=0)
 
 
 def _select_facts(trace: str, after: str, before: str) -> str:
-    """Return the SQL of the newest facts of a range of handoffs of a trace, and the first fact beyond `MOST_TEXT`."""
+    """Return the SQL for the facts of a range of handoffs of a trace, the newest first.
+
+    The rows end with the first fact that brings the total length above the limit (`MOST_TEXT`).
+    """
     table = TraceFact._meta.db_table  # noqa: SLF001 -- documented API
     return f"""
         SELECT kind, trace_id, label, content, CAST(handoff_id AS text) AS pk FROM (

@@ -207,7 +207,8 @@ class CannotCompareError(Exception):
 def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudget) -> bool:
     """Return whether `value` is in this relation to `against`.
 
-    Raises CannotCompareError if the types do not allow the comparison.
+    Raises CannotCompareError if the types do not allow the comparison or if there is no operator, and
+    StepBudgetSpentError if the steps of `effort` are used up.
     """
     match operator:
         case None:
@@ -321,7 +322,8 @@ def is_met(when: When | None, data: dict[str, Any], path: Path, place: Location,
 
     A condition is not met if its field is missing, or if the types do not allow its comparison. A condition with a `*`
     is met if one value meets the condition. If the path of the condition begins like the path of the rule, the
-    condition is about the same item. Raises PathError for a path that cannot be read.
+    condition is about the same item. Raises PathError for a path that cannot be read, and StepBudgetSpentError if the
+    steps of `effort` are used up.
     """
     met = partial(_is_met, data=data, path=path, place=place, effort=effort)
     return (any if isinstance(when, AnyCondition) else all)(met(one) for one in conditions_of(when))
@@ -352,7 +354,8 @@ def compared_values(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the values that a rule or condition compares the value at `place` with, as pairs of dotted path and value.
 
-    The path of a threshold is empty. A missing field yields nothing. Raises PathError for a path that cannot be read.
+    The path of a threshold is empty. A missing field yields nothing. Raises PathError for a path that cannot be read,
+    and StepBudgetSpentError if the steps of `effort` are used up.
     """
     if one.compare_field is None:
         yield "", one.threshold

@@ -45,8 +45,9 @@ class Written:
 def file_name(source: str, target: str, at: datetime) -> str:
     """Return `{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC.
 
-    Letters, digits, `_`, `.` and `-` stay. Other characters, and dots before them, become one `-`, which is left out at
-    the ends of a name. A name has at most 100 bytes. An empty name becomes `unknown`.
+    In the names of the agents, letters, digits, `_` and `-` stay, and so does a dot before a letter, a digit or `_`.
+    Each run of other characters becomes one `-`. Each name loses `-` and `.` at both ends, and is cut to 100 bytes. An
+    empty name becomes `unknown`.
 
     >>> file_name("researcher", "../../etc/writer", datetime(2026, 2, 1, 8, 0, 5, tzinfo=UTC))
     'researcher-to-etc-writer-20260201T080005Z.json'
@@ -72,8 +73,8 @@ def write_handoff(
     """Write `content` to `handoff_path`, or else into the temporary folder, and report the fallback as an issue.
 
     With a `root`, the session path is relative to the root and must not lead outside it. An existing file is never
-    overwritten. If an existing file has other content, the new name gets `-2`, `-3`, … before `.json`. Raises OSError
-    if the temporary folder is not writable, either.
+    overwritten. If an existing file has the same content, its path is returned. If it has other content, the new name
+    gets `-2`, `-3`, … before `.json`. Raises OSError if the file cannot be written into the temporary folder, either.
     """
     path = handoff_path(session_path, source, target, at)
     try:
@@ -107,7 +108,8 @@ def _inside(root: Path | None, path: Path) -> Path:
 def write_new(content: bytes, path: Path) -> Path:
     """Write a file and return its path, which differs from `path` if a file with other content has that name.
 
-    The function never writes to an existing file or link.
+    The function never writes to an existing file or link. Raises FileExistsError if 1,000 files of that name have other
+    content, and OSError if the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, _MOST_OF_A_NAME + 1):

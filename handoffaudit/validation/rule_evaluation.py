@@ -121,7 +121,8 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: in
         said = f"{where} is {'missing' if first.value is MISSING else show(first.value)}; it must be {wanted}"
     if condition := when_text(rule.when):
         said += f"{',' if first.name or first.why else ''} {condition}"
-    more = f", and {pluralize(total - 1, 'other place')} break the rule too" if total > 1 else ""
+    verb = "breaks" if total == 2 else "break"
+    more = f", and {pluralize(total - 1, 'other place')} {verb} the rule too" if total > 1 else ""
     return Broken(
         rule=rule,
         set_id=set_id,

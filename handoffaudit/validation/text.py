@@ -191,7 +191,7 @@ def type_name(value: object) -> str:
 def brief(value: Any, depth: int = 0) -> Any:
     """Return `value` as a small, storable JSON value. Long texts and lists are cut.
 
-    Large objects and deep values are described in words.
+    Large objects and deep values are described in words, and integers of 64 bits or more become texts.
     """
     match value:
         case str():
@@ -252,7 +252,8 @@ def unknown_field_hint(
 ) -> tuple[str, str | None]:
     """Return the hint for an unknown field, and its correct name, or None if the field must be removed.
 
-    The name is never in `taken`, which holds the existing fields. `otherwise` is the hint if no known name is similar.
+    The correct name is never in `taken`, which holds the existing fields. `otherwise` is the hint if no known name is
+    similar.
     """
     near = closest(name, known)
     if near is None:

@@ -96,7 +96,7 @@ def _question(
         "parent": run.handoffs.get(source),
         "data": given or (turn.text if turn else "") or last_text(context.turn_input) or {},
         "trace": span.trace_id if span is not None and is_traced else current_trace() or run.trace,
-        # The observer knows the handoff by its span.
+        # `HandoffProcessor` recognises a gated handoff by the id of the span, and does not send it again.
         "handoff_id": span.span_id if span is not None and is_traced else new_id(),
         "reason": reason_of(given, reason),
     }

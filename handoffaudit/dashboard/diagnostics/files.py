@@ -115,7 +115,10 @@ def _issue(finding: FileFinding, number: int) -> FileIssue:
 
 
 def _content(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:
-    """Return the file's content as it arrived, with the place where parsing stopped."""
+    """Return the template context for the content of the file.
+
+    A text is shown as it arrived, with the place where parsing stopped. Parsed content is shown as indented JSON.
+    """
     content = obj(document.get("file")).get("content")
     if content is None:
         return {"excerpt": None, "content": None}

@@ -163,9 +163,10 @@ def location_of(value: Any, at: str) -> Location | None:
 
 
 def place_of_value(document: Any, value: str) -> str:
-    """Return the JSON Pointer of the first text or number that contains a value of a trace; empty if none does.
+    """Return the JSON Pointer of the first text or number that contains `value`.
 
-    A number is found in any notation, such as `1,200` for 1200.
+    The page of a trace links to such values. A number is found in any notation, such as `1,200` for 1200. Return an
+    empty text if nothing contains the value, or if the pointer is too long for an address.
     """
     search = ValueSearch(forms_of(value))
     for location, leaf in _walk(document):
@@ -319,7 +320,10 @@ def _bounds(shown: Handoff, *, only: bool, opened: bool) -> Bounds:
 @require_safe
 @require_role(Role.VIEWER)
 def part(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Render a part of the document from an entry or a character on: a fragment for htmx, otherwise a page."""
+    """Render a part of the document, the context or the evidence: a fragment for htmx, otherwise a page.
+
+    The part begins at an entry of a list or object, or at a character of a text.
+    """
     shown = sections.handoff_or_404(who, pk)
     body = sections.body_of(shown)
     of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), number(request.GET.get("from", "0"))

@@ -211,6 +211,7 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
         return {}
     condition, names = db.among([handoff.handoff_id for handoff in named])
     # A repeated submission stores nothing, so its commit would not wait for a standby that lacks the first submission.
+    # This expression makes the commit wait.
     confirm = f", {db.AWAIT_STANDBY}" if db.is_postgresql() else ""
     with connection.cursor() as cursor:
         cursor.execute(

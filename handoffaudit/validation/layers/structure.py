@@ -64,7 +64,7 @@ def _empty_data(record: Record) -> Iterator[Issue]:
 def _check_schemas(subject: Subject) -> Iterator[Issue]:
     """Yield the issues of the registered schema, then the additional issues of the sender's own schema.
 
-    Data that is not an object is ignored, because the format already reports it.
+    Data that is not an object, a text or null is ignored, because the format already reports it.
     """
     record, registered = subject.record, subject.demands.schema
     if (registered is None and record.expected_schema is None) or not hands_over(record):

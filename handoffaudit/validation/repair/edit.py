@@ -223,7 +223,7 @@ def cut(text: str, most: int) -> str:
 
 
 def whole_sentences(text: str, fits: Callable[[str], bool]) -> str:
-    """Return as many whole sentences from the start as fit, followed by `...`.
+    """Return the text if it fits; otherwise, return as many whole sentences from the start as fit, followed by `...`.
 
     If the first sentence does not fit, return as many of its words as fit. If no word fits, return only the mark.
     """

@@ -47,7 +47,8 @@ class PolicySetIn(Schema):
     base_versions: dict[str, Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
         {},
         description="The `version` of each kind that you compared with. If somebody saved one of the changed "
-        "kinds since then, the answer is 409 with the newer changes. Not needed for a dry run.",
+        "kinds since then, the answer is 409 with the newer changes. Each kind that changes needs its version, except "
+        "in a dry run.",
         examples=[{"handoff_files": 0, "roles": 3}],
     )
     dry_run: bool = Field(default=False, description="Only compare, and save nothing.")
@@ -144,7 +145,7 @@ CASE: dict[str, Any] = {
     "beside": "{}",
     "basis": "{}",
 }
-# The most characters of documents in a page of cases, unless the page has a single case.
+# The most bytes of cases in a page, by `PolicyCase.size`. A single case may have more.
 PAGE_CHARACTERS = 2 * 1024 * 1024
 
 CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
@@ -166,7 +167,7 @@ class CaseResultOut(Answer):
 
 class CaseOut(Answer):
     id: uuid.UUID = Field(description="The id of the case.")
-    handoff: uuid.UUID = Field(description="The server's id of the handoff, which may be deleted.")
+    handoff: uuid.UUID = Field(description="The server's id of the handoff. The handoff itself may be deleted.")
     handoff_type: str = Field(description="The type of the handoff.")
     created_by: str = Field(description="Who kept the case.")
     created_at: Moment = Field(description="When the case was kept.")

@@ -43,7 +43,7 @@ class StandingOut(Answer):
         validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for all other kinds.")
-    oldest: Moment | None = Field(description="When the oldest item arrived; null if nothing is stored.")
+    oldest: Moment | None = Field(description="The time of the oldest item; null if nothing is stored.")
     next_run: Moment | None = Field(
         validation_alias="next_at", description="When the next run deletes data; null if kept forever."
     )

@@ -238,7 +238,7 @@ class Tools:
         )
 
     async def _reference(self, handoff_id: str) -> str:
-        """Return the id for an address of the API: the sender's id, or the server's if the sender's can't be used."""
+        """Return the id for the path of a request: the sender's id, or the server's if no path can hold the first."""
         if "/" not in handoff_id and handoff_id.strip("."):
             return handoff_id
         _, found = await self._api.call("GET", "/handoffs", params={"handoff_id": handoff_id, "limit": "1"})

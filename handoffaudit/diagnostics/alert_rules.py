@@ -57,10 +57,10 @@ def _filter_sent(tenant: Tenant) -> "QuerySet[Handoff]":
 
 
 def _list_late(tenant: Tenant, since: datetime, first: datetime) -> list[tuple[str, bool]]:
-    """Return the state and `unverified` of late handoffs: received after `since`, with a time before `first`.
+    """Return the state and `unverified` of late handoffs: received since `since`, with a time before `first` in the id.
 
-    Ids have the time of the handoff, so a range of ids does not contain late handoffs. The search reads the newest
-    `COUNTED_AT_MOST` handoffs for which the sender gave a time.
+    If the sender gave a time, the id contains this time. So a range of ids since `first` misses the late handoffs. The
+    search reads the newest `COUNTED_AT_MOST` handoffs for which the sender gave a time.
     """
     rows = _filter_sent(tenant).filter(received_at__gte=since).values_list("id", "state", "unverified")
     first_id = first_id_at(first)

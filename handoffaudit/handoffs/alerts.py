@@ -350,8 +350,8 @@ def _is_acknowledged(tenant_id: int) -> bool:
 def _was_answered_since(tenant_id: int, moment: datetime) -> bool:
     """Return whether the LLM answered since that moment.
 
-    A whole day of failed calls would take long to read. The query therefore covers only the longest time for which a
-    circuit breaker can refuse calls although the LLM works again.
+    A whole day of failed calls would take long to read. The query therefore looks back for ten minutes, or for ten
+    pauses of a circuit breaker if that is longer. A breaker refuses calls for no longer once the LLM works again.
     """
     back = timedelta(seconds=max(600, 10 * settings.MODEL_BREAKER_SECONDS))
     since = max(moment, timezone.now() - back)

@@ -47,8 +47,8 @@ from handoffaudit.validation.times import hour_of
 if TYPE_CHECKING:
     from handoffaudit.handoffs.ingest.prepare import Receipt
 
-# The counts leave this rule code out, because the flag `unverified` shows the same. Without an LLM key, nearly every
-# strict handoff has the code, and counting the code would double the number of rows.
+# The counts leave this rule code out, because the flag `unverified` shows the same. During an outage of the LLM, nearly
+# every strict handoff has the code, and counting the code would double the number of rows.
 UNVERIFIED: Final = semantic.UNAVAILABLE.code
 # The outcomes of final states, in the order of the columns of the daily counts. Rates count the final attempt in place
 # of a superseded handoff, but numbers of handoffs between agents include superseded handoffs.
@@ -370,7 +370,8 @@ def flush_totals() -> None:
     try:
         with transaction.atomic():
             if db.is_postgresql():
-                # If no standby confirms a commit, the commit raises an error, although the additions are stored.
+                # If a commit waited for a standby in vain, the commit would raise an error, although the additions are
+                # stored. The next flush would then add them a second time.
                 db.fetch_rows("SELECT set_config('synchronous_commit', 'off', TRUE)", [])
             _AGGREGATE.add({key: [number] for key, number in numbers.items()})
     except BaseException:

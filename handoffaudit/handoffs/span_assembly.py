@@ -1,7 +1,8 @@
 """The periodic job that finds the handoffs in the spans of a trace, and stores them as any other handoff.
 
-A trace is looked at soon after its root ended, when it has been quiet for a while, and before its spans are removed.
-Each look finds all handoffs again. Handoffs and tool results that are stored already do not change.
+A trace is looked at soon after its root ended, when it has been quiet for a while, when its missing spans are no longer
+expected, and before its spans are removed. Each look finds all handoffs again. Handoffs and tool results that are
+stored already do not change.
 """
 
 import time
@@ -310,7 +311,8 @@ def _submit(key: KeyIdentity, offers: Sequence[_Offer]) -> None:
 def _refusal_of(found: Found) -> tuple[str, str, str]:
     """Return the identity of a refused handoff of a trace: its span, source and target.
 
-    If a later look finds another source for the span, the key may be allowed to send that handoff.
+    A later look may find another source for the same span. Then the key may be allowed to send the handoff, so the
+    refusal of one source must not exclude another.
     """
     return found.span.span_id, found.source, found.target
 

@@ -83,7 +83,7 @@ class _Removal:
 def verify(tenant: Tenant, key: str | None) -> Report:
     """Verify the audit log and the seals of a tenant. The last seal must be signed with the public key `key`.
 
-    Without `key`, the report has a note that the key was compared with nothing.
+    Without `key`, the report of a tenant with seals has a note that the key of the last seal was not compared.
     """
     report = Report(entries=Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk))
     try:

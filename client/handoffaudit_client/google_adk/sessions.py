@@ -14,7 +14,11 @@ _NOT_OF_THE_SESSION = ("temp:", "app:", "user:")
 
 
 def lift(session: Any) -> Any:
-    """Return the data of a transfer: the last text, and the changes of the state since the previous transfer."""
+    """Return the data of a transfer: what the agents have said and stored since the previous transfer.
+
+    If nothing was said or stored since then, earlier events count. The data is the last text, or the changed state of
+    the session, or both as `text` and `state`, or else {}.
+    """
     text = ""
     state: dict[str, Any] = {}
     for event in reversed(session.events):

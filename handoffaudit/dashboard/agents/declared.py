@@ -185,7 +185,7 @@ def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor
 
 
 def _filled(tenant: Tenant, now: Rows) -> Editor:
-    """Return an editor with the declared routes and the seen routes that the text can express."""
+    """Return an editor with the declared routes, and with the undeclared seen routes that the text can express."""
     window = window_of({"period": SEEN_IN}, timezone.now())
     declared = {(row.source, target) for row in now.rows for target in row.targets}
     rest = [edge for edge in list_pairs(tenant, window.since, window.until) if _can_be_written(edge)]

@@ -209,7 +209,7 @@ def _readable_name(name: str) -> str:
 
 TEMPLATE: Final = "dashboard/agents/page.html"
 
-# The parts of the page beside the list of agents.
+# The values of `show` that replace the list of agents by another view.
 PARTS: Final = ("map", "matrix")
 
 MOST_AGENTS: Final = 50

@@ -114,7 +114,8 @@ class QueueFilters(FilterSet):
         )
 
 
-# The menu shows how many handoffs are held or escalated, up to this number.
+# The menu counts the handoffs that are held or escalated. The Review page counts the handoffs that are assigned to the
+# person or that the person has proposed to decide. Both count up to this number.
 MOST_WAITING = 99
 
 LISTED = 50

@@ -159,7 +159,7 @@ def _report(row: ModelCall) -> None:
 def _commit(write: Callable[[], None]) -> None:
     """Write the record. Only log a database failure, because the answer is paid for and can still be used.
 
-    After a failure, the reserved amount stays subtracted from the budget.
+    If the second attempt fails, too, the reserved amount stays subtracted from the budget.
     """
     for attempt in (1, 2):
         try:

@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+(?:[.,:-]\w+)*")
 
 _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?;]) "))
 
-# Keys that span several lines are masked before the text is split.
+# A private key spans several lines, so the keys that begin like this are masked before the text is split.
 _OVER_LINES = ("-----BEGIN ", "PuTTY-User-Key-File-")
 
 

@@ -126,8 +126,8 @@ class LostSecretError(Exception):
 def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
     """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
-    A value is restored at its own place, and an unchanged entry of a list at any position in the list. Raises
-    `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely.
+    A value is restored at its own place. In a list whose length changed, an unchanged entry is restored at any
+    position. Raises `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely.
     """
     if same(answer, masked):
         return before
@@ -257,7 +257,7 @@ class OrModel:
 
 
 def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
-    """Return the issues. An issue that may quote a secret is returned without its message and hint."""
+    """Return the issues. An issue that may quote a secret gets a neutral message and no hint."""
     masked = mask_secrets(document)
     return [_without_words(one) if _is_masked(one, document, masked) else one for one in issues]
 

@@ -309,7 +309,7 @@ def _value(tokens: Sequence[_Token], *, is_relative: bool = False) -> float | No
 class _Parser:
     """A parser of sums, products, powers, fractions, roots and brackets, by recursive descent.
 
-    With `is_relative`, a percentage that is added is a share of the sum before it: `200 + 10 % = 220`.
+    With `is_relative`, a percentage that is added or subtracted is a share of the value before it: `200 + 10 % = 220`.
     """
 
     def __init__(self, tokens: Sequence[_Token], *, is_relative: bool = False) -> None:

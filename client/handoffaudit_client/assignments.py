@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Words in the names of secrets. The pattern below has to match where such a word begins.
+# Words in the names of secrets. `_HEAD` is tried only at the positions of these words, so each of its matches has to
+# begin with one of them.
 WORDS = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "pin", "passwort", "kennwort", "wachtwoord", "senha"),
     *("parola", "de passe", "de_passe", "de-passe", "depasse", "contrase", "пароль", "密码", "密碼", "パスワード"),
@@ -36,10 +37,11 @@ _HEAD = r"""
     )
 """
 
-# One of these characters follows every name.
+# In every assignment, one of these characters comes after the name.
 _SIGNS = (":", "=", " ", "\t", "\uff1a")
 
-# Only the beginning of a value is judged, because a hostile text could make the same characters be read many times.
+# Only this many characters of a value are judged. A hostile text can have many names in one long value, and the rest of
+# the value would be read again for each name.
 _JUDGED = 100
 
 _LONGEST_QUOTED = 4000
@@ -140,8 +142,9 @@ def _end_of_quoted(text: str, start: int, closing: str) -> int:
 def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
-    Each level of quoting doubles the backslashes and adds one before a quote. The closing quote has as many backslashes
-    before it as the opening quote. Further backslashes are text of the value if their number is a multiple of
+    `closing` is the quote with the backslashes before it, and the position is the beginning of `closing`. Each level of
+    quoting doubles the backslashes and adds one before a quote. The closing quote has as many backslashes before it as
+    the opening quote: `depth`. Further backslashes are text of the value if their number is a multiple of
     `2 * (depth + 1)`; otherwise, they escape the quote.
     """
     depth = len(closing) - 1
@@ -175,14 +178,15 @@ def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
     if "=" in head["sign"]:
         return not _is_folder(head["password"], run)
     if head["password"]:
-        # A single plain word is a password if nothing follows. Otherwise, the word begins a sentence.
+        # A plain word is a password only before the end of the line, a comma or a semicolon. Before any other text, the
+        # word begins a sentence.
         end = head.end() + len(run)
         return not run.isalpha() or text[end : end + 1] in _ENDS
     return len(run) >= _SHORTEST_KEY and _has_digit(run)
 
 
 def _is_folder(name: str | None, run: str) -> bool:
-    """Return whether the value is a shell's working directory, because `PWD=` looks like a password."""
+    """Return whether the value is a folder: shells set `PWD` to their working directory, not to a password."""
     return name is not None and name.upper().endswith("PWD") and run.startswith("/")
 
 

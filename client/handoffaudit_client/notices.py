@@ -1,4 +1,4 @@
-"""Warnings, at most one for each kind of trouble at a time, and the lines of the debug switch."""
+"""Warnings, at most one for each kind of trouble at a time, and the lines that the client writes with `debug=True`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Trouble that had ended and returns is reported again, but not before this time after the last warning.
+# If trouble ends and returns, the client warns again, but not within this time after its last warning.
 PAUSE_SECONDS = 600.0
 
 
@@ -43,7 +43,7 @@ class Notices:
         self._standing.discard(kind)
 
     def start_in_child(self) -> None:
-        """Start anew after a fork, in which another thread may have held the lock."""
+        """Replace the lock after a fork, because another thread of the parent process may have held the lock."""
         self._lock = threading.RLock()
 
     def debug(self, message: Callable[[], str]) -> None:

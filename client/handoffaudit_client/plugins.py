@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# At most this many runs, spans and handoffs of a process are remembered; the oldest are forgotten first.
+# By default, one memory has at most this many entries, such as runs, spans or handoffs.
 MOST_REMEMBERED = 10_000
 
 _POLL_SECONDS = 1.0

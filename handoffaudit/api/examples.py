@@ -183,7 +183,8 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
         },
     },
 }
-_SINGLE_SCHEMA = {"oneOf": [BODY_OF_A_SUBMISSION, {"type": "object", "description": "The bare document."}]}
+_DOCUMENT_SCHEMA = {"type": "object", "description": "The document alone, without fields beside it."}
+_SINGLE_SCHEMA = {"oneOf": [BODY_OF_A_SUBMISSION, _DOCUMENT_SCHEMA]}
 
 
 def _prefer(what: str) -> dict[str, Any]:
@@ -206,7 +207,7 @@ SUBMIT: dict[str, Any] = {
                 "examples": {
                     "submission": {"summary": "A document with context and evidence", "value": ENVELOPE},
                     "text": {"summary": "A text, without a tenant and a chain", "value": TEXT},
-                    "payload": {"summary": "A bare payload", "value": PAYLOAD},
+                    "payload": {"summary": "A payload alone", "value": PAYLOAD},
                     "universal": {"summary": "A universal handoff, with an id", "value": NAMED_UNIVERSAL},
                 },
             }

@@ -51,7 +51,7 @@ class Held:
         self.entry = entry
 
     def rewrite(self, entry: Entry) -> None:
-        """Replace the body of the entry; the entry keeps its place in the order."""
+        """Replace the entry by a new one, which keeps its place in the order. Raises `OSError`."""
         lock = _write_draft(self.path.with_suffix(_DRAFT), asdict(entry))
         self.path.with_suffix(_DRAFT).rename(self.path)
         _sync_folder(self.path.parent)
@@ -82,7 +82,7 @@ class Held:
 class Spool:
     """The events for one server, in a folder that only its user can read.
 
-    The methods raise `OSError` if the folder can't be used, or is not private.
+    The methods raise `OSError` if the folder can't be used. `add` also raises `OSError` if the folder is not private.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
@@ -90,7 +90,7 @@ class Spool:
         self._most_bytes = most_bytes
 
     def add(self, entry: Entry) -> Held:
-        """Append an entry, and write it to disk before returning. Raises `SpoolFull` and `OSError`."""
+        """Write a new last entry to disk, and return it, locked by this process. Raises `SpoolFull` and `OSError`."""
         self._prepare()
         draft = self.folder / f"{os.getpid()}-{os.urandom(6).hex()}{_DRAFT}"
         lock = _write_draft(draft, asdict(entry))
@@ -129,7 +129,7 @@ class Spool:
         return Held(path, lock, _read_entry(path))
 
     def postpone(self, paths: Iterable[Path]) -> None:
-        """Let later calls skip the entries for `POSTPONED_SECONDS`.
+        """Let later calls of `send_waiting` with `seconds` skip the entries for `POSTPONED_SECONDS`.
 
         The modification times of the files are set to the end of that time.
         """
@@ -140,7 +140,10 @@ class Spool:
 
     @contextlib.contextmanager
     def sending(self, *, wait: bool) -> Iterator[bool]:
-        """Yield whether this process may send. Only one process sends at a time, so that the order is kept."""
+        """Yield whether this process may send. Only one process sends at a time, so that the order is kept.
+
+        With `wait`, wait until no other process sends.
+        """
         if not self.folder.is_dir():
             yield True
             return
@@ -295,12 +298,13 @@ class SendReport:
 def send_waiting(
     spool: Spool, server: Server, *, before: Path | None = None, seconds: float | None = None, wait: bool = False
 ) -> SendReport:
-    """Send the entries before the entry `before`, or all entries; begin none after `seconds`.
+    """Send the entries before the entry `before`, or all entries. After `seconds`, begin no further entry.
 
+    If another process sends, return at once with an empty report; with `wait`, wait until that process has finished.
     Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
     are skipped. An entry at which the server fails does not keep back the others: that entry is postponed once the
-    server has accepted another entry. Calls with `seconds` skip postponed entries. With `wait`, wait until another
-    process that sends has finished.
+    server has accepted another entry. Calls with `seconds` skip postponed entries. Sending ends early if the server is
+    away, or after `MOST_FAILURES` failures in a row. Raises `OSError` if the folder can't be used.
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None
@@ -341,8 +345,8 @@ def _send(spool: Spool, server: Server, path: Path, report: SendReport) -> None:
 def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
     """Send all entries for this server, and return the exit code.
 
-    With `any_key`, also send the entries that were read with another key of the same address. The exit code is 1 if
-    entries still wait or were set aside now.
+    With `any_key`, also send the entries that wait for the same address and were made with another key. The exit code
+    is 1 if entries still wait or were set aside now. Raises `Stop` if a folder can't be used.
     """
     sent = aside = waiting = 0
     problem, ended_early = "", False

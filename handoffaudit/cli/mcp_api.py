@@ -47,7 +47,11 @@ class Api:
         idempotency_key: str = "",
         takes: tuple[int, ...] = (200, 202),
     ) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON of an answer whose status is one of `takes`. Raises `ToolError`."""
+        """Return the status and the JSON object of an answer whose status is one of `takes`.
+
+        `wait` is the number of seconds for which the server may wait for a verdict. Raises `ToolError` for any other
+        answer, for an answer or a body that is too long, and if the server can't be reached or is too slow.
+        """
         headers = {"Prefer": f"wait={wait}"} if wait else {}
         if idempotency_key:
             headers["Idempotency-Key"] = idempotency_key

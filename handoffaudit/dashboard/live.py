@@ -56,14 +56,20 @@ def render_state(handoff: Handoff, place: object) -> SafeString:
 
 
 def newer_rows(request: HttpRequest, who: TenantMembership) -> list[Handoff]:
-    """Return the handoffs of the page's `rows` that changed since it showed them; raise `FilterError` for bad rows."""
+    """Return the handoffs in the parameter `rows` that changed since the page showed them.
+
+    Raise `FilterError` for bad rows.
+    """
     shown = rows_shown(request)
     found = queries.of_tenant(who.tenant).filter(pk__in=shown) if shown else []
     return [handoff for handoff in found if handoff.version != shown[handoff.pk]]
 
 
 def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
-    """Return the page's rows (`rows`) with the version that the page shows; raise `FilterError` for bad rows."""
+    """Return the version that the page shows of each row in the parameter `rows`, by the id of the handoff.
+
+    The states that `render_state` rendered are left out. Raise `FilterError` for bad rows.
+    """
     text = request.GET.get("rows", "")
     shown: dict[uuid.UUID, int] = {}
     for token in text.split("~")[:MOST_ROWS] if text else ():

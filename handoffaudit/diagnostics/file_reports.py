@@ -74,7 +74,7 @@ def _from_table(table: Table[HandoffFilesPolicy]) -> FilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The numbers of handoff files of the last 7 days that fail without and with the strict policy."""
+    """The number of handoff files of the last 7 days, and how many of them fail without and with the strict policy."""
 
     total: int
     failed: int

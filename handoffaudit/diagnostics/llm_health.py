@@ -136,7 +136,7 @@ _BY_REASON: Mapping[str, str] = {
     Reason.TIMEOUT: "If timeouts are frequent, raise HANDOFFAUDIT_MODEL_SECONDS or choose a faster model.",
     Reason.CONNECTION: "Check the network, any proxy and ANTHROPIC_BASE_URL.",
     Reason.MALFORMED_ANSWER: "Choose a more capable model. If you use your own prompt, restore the shipped prompt.",
-    Reason.BREAKER_OPEN: "Fix the failures before this one. The LLM is then asked again, first with one call.",
+    Reason.BREAKER_OPEN: "Fix the earlier failures. The LLM is then asked again, first with one call.",
     Reason.BUDGET: "Raise HANDOFFAUDIT_MODEL_DAILY_USD and restart, or wait for the new budget at 00:00 UTC.",
     Reason.TOO_DEAR: "Raise the limit of a critique's cost in the type's strictness, or choose a cheaper model.",
 }

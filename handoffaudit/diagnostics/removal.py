@@ -174,7 +174,10 @@ def _bound_rows(tenant: Tenant, model: type[Model], verdicts: tuple[Any, ...]) -
 
 
 def _bound_verdicts(handoffs: "QuerySet[Handoff]", first: uuid.UUID) -> tuple[Any, ...]:
-    """Return the bounds of the ids of the handoffs' verdicts: without them, PostgreSQL searches all partitions."""
+    """Return the bounds of the ids of the handoffs' verdicts; an empty tuple on SQLite.
+
+    Without the bounds, PostgreSQL searches all partitions.
+    """
     if not db.is_postgresql():
         return ()
     last = handoffs.exclude(verdict=None).order_by("-verdict").values_list("verdict", flat=True).first()
@@ -292,7 +295,7 @@ class ErasureTarget:
         lowest = 0 if isinstance(self.model._meta.pk, AutoField) else uuid.UUID(int=0)  # noqa: SLF001 -- Django's documented API
         later = Q(pk__gt=reached or lowest)
         if self.model is HandoffBody:
-            # The table has no tenant, and SQLite would sort all handoffs of the tenant.
+            # The table has no tenant column, and for a join SQLite would sort all handoffs of the tenant.
             handoffs = Handoff.objects.filter(later, tenant=tenant, body__isnull=False).order_by("pk")
             later = Q(pk__in=list(handoffs.values_list("pk", flat=True)[: self.batch]))
         return self.rows(tenant).filter(later).order_by("pk")

@@ -71,7 +71,10 @@ def first_after() -> timedelta:
 
 
 def anything_due() -> bool:
-    """Return whether a run is unfinished or a pass is due, and no process is at work. Cheap enough for each sweep."""
+    """Return whether a run is unfinished or a pass is due. Return False while a process removes data.
+
+    The check is cheap enough for each sweep.
+    """
     if not LEASE.is_free():
         return False
     now = timezone.now()
@@ -112,7 +115,7 @@ def remove_due(seconds: float) -> bool:
 
 
 def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:
-    """Yield the tenant's unfinished runs and the runs that are due."""
+    """Yield the tenant's unfinished runs, and begin and yield the runs that are due."""
     now = timezone.now()
     table = retention.current(tenant)
     begins = begins_at(table)
@@ -312,7 +315,8 @@ class Count:
 class Standing:
     """The state of one kind of data in a tenant.
 
-    `goes` counts the items that the next run removes, at the time `next_at`. Both are None if the data is kept forever.
+    The next run begins at `next_at`, and `goes` counts the items that it removes. Both are None if the data is kept
+    forever.
     `last` is the newest run, finished or not.
     """
 

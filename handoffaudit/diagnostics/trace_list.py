@@ -54,8 +54,9 @@ class ListedTrace:
     `is_longer` means that the trace has more handoffs. `newest_at` is the time (`Handoff.at`) of the newest handoff
     that matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not
     count missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
-    `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff, and
-    `mark` differs as soon as anything else in the row changes.
+    `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff. `mark`
+    differs as soon as one of these handoffs changes or another one arrives. The attribution of findings does not change
+    `mark`, although it can change `findings`.
     """
 
     trace_id: str
@@ -89,7 +90,8 @@ class _Walked(NamedTuple):
 
 
 _Walks = Sequence["QuerySet[Handoff]"]
-# The handoff that places each trace of a page, and the last handoff that was walked if there may be more.
+# For each trace of a page, the handoff that decides its place. Then the last handoff that was read, or None if no
+# handoff can follow.
 _Found = tuple[dict[str, _Walked], _Walked | None]
 
 
@@ -104,8 +106,8 @@ def list_traces(
 ) -> TracePage:
     """Return traces with a handoff that matches the filters; `agent` matches the source or the target.
 
-    They are ordered by their newest or, with `by_start`, by their first such handoff, in the order `newest` or `oldest`
-    of the filters. A page may have fewer than `limit` traces and still have a next page. Raise
+    The traces are ordered by their newest matching handoff or, with `by_start`, by their first. The filters set the
+    direction: `newest` or `oldest` first. A page may have fewer than `limit` traces and still have a next page. Raise
     `FilterError` for an invalid cursor.
     """
     after = parse_cursor(cursor) if cursor else None

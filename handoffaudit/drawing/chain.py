@@ -43,8 +43,8 @@ class Chain:
     """The content of a chain drawing. Positions count from 0.
 
     `loop` holds the positions of the target in the chain, and `over_from` the first position past the approval length.
-    If the sender's chain and the server's chain differ, the limits apply to `agents` and `other` is the other chain.
-    `declared` is true if `agents` is the sender's chain.
+    `declared` is true if `agents` is the sender's chain, and false if it is the server's. If the two chains differ,
+    `other` is the chain that is not in `agents`; `loop` and `over_from` are about `agents`.
     """
 
     agents: tuple[str, ...]

@@ -174,7 +174,10 @@ def _judge_part(
 
 
 def _keep_action(verdict: Verdict, content: dict[str, Any]) -> Verdict:
-    """Return the verdict without a new attempt in the remediation record, because the sender made none."""
+    """Return the verdict with the stored recommended action and without a remediation log.
+
+    The log counts attempts, and the sender has made no new attempt.
+    """
     action = content.get("recommended_action") if verdict.outcome is Outcome.REJECTED else None
     return msgspec.structs.replace(verdict, remediation=None, recommended_action=action)
 

@@ -1,7 +1,7 @@
 """Phase rules and their results: a workflow's requirements on the sender's files and commands.
 
-The client evaluates the rules; this module parses rules and results and computes the overall status. It imports
-little, because the client starts on every tool call.
+`handoffaudit hook` evaluates the rules on the agent's machine. This module parses rules and results, and computes the
+overall status. The module imports little, because `handoffaudit hook` starts on every tool call.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

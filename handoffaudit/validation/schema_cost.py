@@ -71,7 +71,11 @@ class TooCostly(ValueError):
 
 @dataclass(slots=True)
 class _Node:
-    """One schema: its own steps, the schemas for the same value, and the schemas for the values inside it."""
+    """One schema: its own steps, the schemas for the same value, and the schemas for the values inside it.
+
+    `factor` multiplies all steps, and `deep` is the number of steps for each value inside, at any depth. `named` holds
+    the schemas of single fields and positions, `others` the schemas that may apply to any value inside.
+    """
 
     steps: int
     factor: int = 1
@@ -97,8 +101,9 @@ class _Reach:
 def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
     """Return the most steps that one value costs, by its depth in the data.
 
-    `pattern_steps` returns the cost of a pattern for each 16 characters of text. Raises TooCostly if the cost cannot be
-    bounded, or if a single value at the top could cost more than `most`.
+    `pattern_steps` returns the cost of a pattern for each 16 characters of text, and `format_steps` is the cost of the
+    keyword `format`. Raises TooCostly if the cost cannot be bounded, or if a single value at the top could cost more
+    than `most`.
     """
     graph = _Graph(schema, pattern_steps, format_steps)
     reaches = _reaches(graph.nodes)
@@ -306,9 +311,10 @@ def _combine(node: _Node, parts: list[_Reach]) -> _Reach:
 
 
 class _Names:
-    """The targets of references; if a name occurs more than once, all its places count.
+    """The targets of references. A name that several schemas have refers to all of them.
 
-    Raise TooCostly for a schema of another draft inside the root: other drafts have keywords whose cost is not known.
+    Raise TooCostly for a schema of another draft inside the root, because other drafts have keywords whose cost is not
+    known.
     """
 
     def __init__(self, root: Schema) -> None:

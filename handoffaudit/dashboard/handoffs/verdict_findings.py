@@ -163,7 +163,7 @@ def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def _expected(value: Any, code: str) -> str:
     """Return the expected value on one line; an empty string if the finding expects nothing.
 
-    Texts stand in quotes unless they are the product's own words, and a limit is written as a limit.
+    Texts stand in quotes unless they are the product's own words. A limit is shown with its direction: `at most 3`.
     """
     in_words = code in _IN_WORDS
     match value:
@@ -240,7 +240,7 @@ def spots_of(issues: Iterable[Finding], wanted: str = "") -> Spot:
 def _want(spot: Spot, parts: Sequence[str]) -> None:
     for part in parts:
         spot.leads = True
-        # The keys of a verdict are cleaned, too, and the keys of the document are compared in that form.
+        # The page cleans the keys of the document before it looks them up here. A verdict has cleaned keys already.
         spot = spot.below.setdefault(clean(part), Spot())
     spot.is_wanted = True
 

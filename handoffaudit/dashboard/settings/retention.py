@@ -94,7 +94,7 @@ class Given:
         return cls(data, query.get("days", "").strip()[:LONGEST_DAYS], query.get("types", "").strip()[:LONGEST_TYPES])
 
     def row(self) -> Retention:
-        """Return the row that the form describes; raise `InvalidPolicy` for a bad number of days."""
+        """Return the row that the form describes; raise `InvalidPolicy` for bad days or types."""
         days: Any = number(self.days) if self.days else None
         plain = {"name": self.data.value, "days": self.days if self.days and days is None else days}
         return parse_row(plain | {"types": _parse_types(self.types)} if self.types else plain)

@@ -1,7 +1,8 @@
 """Payloads of webhook events, and the dispatch, which makes deliveries of all stored events and loses none.
 
-The id of an event can be missing for a while, because transactions do not commit in the order of their ids. A gap is
-the first and the last missing id, and the time at which they were found missing, in seconds since 1970.
+The id of an event can be missing for a while, because transactions do not commit in the order of the ids of their
+events. A gap is a range of missing ids: the first id, the last id, and the time at which the range was found missing,
+in seconds since 1970.
 """
 
 import time
@@ -254,7 +255,7 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
 
 
 def _type_of(event: Event, handoff: Handoff) -> EventType | None:
-    """Return the type of an event, or None for an event that is not sent, such as an assignment."""
+    """Return the type of an event, or None for an event without a delivery here. `add_event` sends assignments."""
     if event.from_state == event.to_state:
         # The LLM flagged a handoff that was accepted or approved before, which is no decision.
         return EventType.VERDICT if event.actor_kind == SYSTEM.kind and handoff.flagged else None

@@ -31,8 +31,8 @@ _LONGEST_TEXT = 600
 class IValidator(Protocol):
     """A validation layer of your own.
 
-    `validate` receives the data handed over, the envelope with its context and evidence, and the result of the LLM.
-    `validate` returns one `ValidationIssue` for each finding.
+    `validate` receives the data of the handoff, an `LLMEnvelope` with the context and the evidence, and an `LLMResult`
+    with the same data. `validate` returns one `ValidationIssue` for each finding.
     """
 
     @property
@@ -169,7 +169,10 @@ def _json(value: Any) -> Any:
 
 
 def _location(path: str, subject: Subject) -> Location:
-    """Convert a path into the data to a location in the document; keep a text that is not a path as one part."""
+    """Convert a path inside the data to a location in the document.
+
+    A text that is not a path, or that has a wildcard, becomes a location with this text as its only part.
+    """
     if not path:
         return ()
     try:

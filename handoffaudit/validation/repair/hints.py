@@ -156,7 +156,8 @@ def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 def _is_similar(name: str, known: str) -> bool:
     """Return whether two names are similar enough to rename a field without asking.
 
-    The limit is higher than for a hint, because a person reads a hint before following it: "extra" is not "meta".
+    The limit is higher than for a hint, because a person reads a hint before following it. For example, the field
+    "extra" must not become "meta".
     """
     return SequenceMatcher(None, name.lower(), known.lower()).ratio() >= _ALIKE
 

@@ -304,7 +304,7 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
 
 
 def _set_stated(facts: Facts, stated: list[Any], arguments: object) -> None:
-    """Store all that the span says about the arguments: values that the result only repeats are not evidence."""
+    """Store all that the span says about the arguments. A value in them is not evidence when the result repeats it."""
     if facts.kind != "tool" or not facts.result or not stated:
         return
     is_more = stated != [arguments]

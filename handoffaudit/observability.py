@@ -142,7 +142,10 @@ _tracer: Any = None
 
 
 def start_traces(role: str) -> bool:
-    """Start to send spans if an endpoint is set and the extra `otel` is installed. `role` is `web` or `worker`."""
+    """Start to send spans if an endpoint is set and the extra `otel` is installed; return whether spans are sent.
+
+    `role` is `web` or `worker`.
+    """
     global _tracer  # noqa: PLW0603 -- one for the process
     if _tracer is not None or not any(os.environ.get(name, "").strip() for name in ENDPOINTS):
         return _tracer is not None

@@ -37,7 +37,8 @@ _PROBLEM_TYPE: Final = "application/problem+json"
 
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
-# The members of a parameter's schema that exclude no text. Any other member can make a request invalid.
+# A parameter whose schema has only these members, and the type `string`, accepts every text. With any other member, a
+# request can be invalid.
 _PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
 
 # Error responses of calls that need a key, and of calls with a body.
@@ -52,8 +53,8 @@ _WITH_BODY: Final = (
 # Any call can fail because of the server.
 _OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# The call that is refused only because of the key, or if nothing can be stored. An agent host ignores any status but
-# 2xx.
+# The call that is refused only because of the key, or if nothing can be stored. An agent host ignores the body of any
+# other status than 2xx, so the call answers every other problem with 200.
 NEVER_REFUSED: Final = "post_hook_event"
 
 

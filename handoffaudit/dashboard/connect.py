@@ -203,7 +203,7 @@ def _free_name(tenant: Tenant, label: str) -> str:
 
 
 def administrators(tenant: Tenant) -> list[str]:
-    """Return the names of the administrators whom a member can ask."""
+    """Return the names of at most `MOST_ADMINS` administrators whom a member can ask, in alphabetical order."""
     admins = Membership.objects.filter(tenant=tenant, role=Role.ADMIN, person__is_active=True)
     return list(admins.order_by("person__username").values_list("person__username", flat=True)[:MOST_ADMINS])
 

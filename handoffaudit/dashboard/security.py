@@ -164,7 +164,8 @@ class PasskeySignIn(passkey_views.LoginWebAuthnView):  # type: ignore[misc]
     def form_valid(self, form: forms.Form) -> Any:
         passkey = form.cleaned_data["credential"]
         if sign_in.is_provider_only(passkey.user):
-            # The provider may have closed the account before the provider was removed from the settings.
+            # Refuse the passkey even if the settings no longer name a provider. The provider may have closed this
+            # account before, and a closed account must not sign in.
             way = f"Sign in through {settings.OIDC_NAME}" if settings.OIDC_ISSUER else "Ask an administrator for a link"
             messages.error(self.request, f"{way}: your passkey alone does not sign you in.")
             return redirect("account_login")
@@ -214,7 +215,10 @@ class NewApp(ActivateTOTPView):  # type: ignore[misc]
 
 
 def _own(view: Any) -> Any:
-    """Return a function of the view class that needs a sign-in, accepts only small forms, and is never cached."""
+    """Return the view function of a view class.
+
+    The function needs a sign-in and accepts only small forms. Its answers are never cached.
+    """
 
     def bounded(request: HttpRequest, **kwargs: Any) -> Any:
         if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:

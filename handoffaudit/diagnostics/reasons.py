@@ -115,7 +115,10 @@ def _sort_worst_first(tallies: dict[str, FileTally]) -> list[str]:
 
 
 def _group_by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
-    """Return the reasons of both periods, most frequent first, each with its most frequent agents."""
+    """Return the reasons of both periods, each with the three agents that have the most files with this reason.
+
+    The reason that is most frequent in the current period comes first.
+    """
     agents: dict[str, dict[str, int]] = {reason: {} for reason in overall.reasons}
     for pair in pairs:
         for reason, number in pair.tally.reasons.items():

@@ -283,7 +283,8 @@ def search(tenant: Tenant, text: str, most: int = MOST_FOUND) -> list[uuid.UUID]
     """Return the ids of the newest blocked handoffs whose documents contain all words of the text.
 
     The last word also matches the beginning of a word if it has at least three characters and the text does not end
-    with a space. Without a word of at least three characters, nothing is found.
+    with a space. Only the first `MOST_WORDS` distinct words count. Without a word of at least three characters, nothing
+    is found.
     """
     words = list(dict.fromkeys(split(text)))[:MOST_WORDS]
     if not any(len(word) >= SHORTEST_PREFIX for word in words):

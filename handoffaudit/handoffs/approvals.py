@@ -152,8 +152,9 @@ def _state(row: Approval) -> ApprovalState:
 
 
 def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> ApprovalState:
-    """Record that the sender goes on with an approved handoff, and return the used approval. Raise `NotUsable`.
+    """Record that the sender goes on with an approved handoff, and return the used approval.
 
+    Raise `NotUsable` if the handoff has no valid approval. `by` names the key that uses the approval.
     `given_key` is the idempotency key of the call: a call with the key of the successful call gets the same answer. Of
     two concurrent calls with different keys, one succeeds.
     """
@@ -212,7 +213,10 @@ def _covers(row: Approval, one: JudgedHandoff, document_hash: str) -> bool:
 
 
 def _carry(row: Approval, handoff: Handoff) -> counts.Deltas:
-    """Move an approval to a retry of the same document; do nothing if the sender uses the approval at this moment."""
+    """Move an approval to a retry of the same document, approve the retry, and return the changes of the counts.
+
+    Do nothing if the sender uses the approval at this moment, or if the retry may not be approved.
+    """
     fresh = Handoff.objects.select_for_update().get(pk=handoff.pk)
     unused = Approval.objects.filter(pk=row.pk, used_at=None)
     if not fresh.may_be_approved or not unused.update(used_at=timezone.now(), used_by=fresh.handoff_id):

@@ -319,7 +319,10 @@ _SWITCH: Final = """
 
 
 def execute_when_free(statements: str, parameters: Sequence[Any] = ()) -> None:
-    """Run statements in one transaction, and try again while the lock of a table is not free."""
+    """Run statements in one transaction, and try again while the lock of a table is not free.
+
+    Raise `OperationalError` after `_TRIES` tries.
+    """
     for tries in range(1, _TRIES + 1):
         try:
             with transaction.atomic(), connection.cursor() as cursor:

@@ -41,7 +41,10 @@ _one_prompt_trial = threading.Lock()
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def judge_waiting() -> None:
-    """Judge all waiting handoffs. If enough drains already run, one of them looks again instead."""
+    """Judge all waiting handoffs, and judge again the handoffs whose tool results arrived late.
+
+    If enough drains already run, one of them looks again instead.
+    """
     _wake_event.set()
     while _wake_event.is_set() and drains.acquire():
         try:
@@ -142,7 +145,7 @@ def periodic_jobs() -> list[Callable[[], None]]:
 
 
 def sweep() -> None:
-    """Park exhausted handoffs, end the work for the LLM if the LLM key was removed, and start waiting dry runs."""
+    """Park exhausted handoffs, end the work for the LLM if no LLM is configured, and start waiting dry runs."""
     parked = judge.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
@@ -159,8 +162,8 @@ def sweep() -> None:
 def look() -> None:
     """Start waiting work that no message announced, with a few cheap queries, or with none while the process is busy.
 
-    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. Leases
-    that were lost with the database are given back first.
+    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. First,
+    give back the leases whose verdicts could not be stored because the database failed.
     """
     judge_leases.give_back_lost()
     is_idle = notify.consumes(notify.TASK) and not drains.taken

@@ -228,9 +228,10 @@ class SemanticValidator:
     ) -> tuple[bool, list[str]]:
         """Return whether the data is supported, and one line for each issue.
 
-        The lines read `path: kind: reason ("quote")`; the kind is `unsupported`, `fabricated` or `contradiction`. The
-        result is `(True, ["semantic_validation_unavailable"])` if the service failed, timed out, or did not answer with
-        the requested JSON. Errors of the service are never raised. Without a context, the LLM is asked only for
+        The lines read `path: kind: reason ("quote")`, without the parts that the LLM left out; the kind is
+        `unsupported`, `fabricated` or `contradiction`. An issue without path and quote is only its reason. The result
+        is `(True, ["semantic_validation_unavailable"])` if the service failed, timed out, or did not answer with the
+        requested JSON. Errors of the service are never raised. Without a context, the LLM is asked only for
         contradictions and fabricated points. Each validation is logged as `semantic_validated`.
         """
         valid, issues = await self._ask(payload, available_context)

@@ -47,7 +47,10 @@ def redirect_with_secret(
 
 
 def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
-    """Return the owner of the secret, and the secret; two empty strings if there is none to show."""
+    """Remove the secret from the session, and return what it belongs to (`about`) and the secret.
+
+    Return two empty strings if there is no secret to show, or if the request is not a GET.
+    """
     if request.method != "GET":
         return "", ""
     about, half = request.session.pop(_name(who, what), ("", ""))
@@ -59,7 +62,7 @@ def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
-    """Combine two byte strings with XOR; raise ValueError where their lengths differ."""
+    """Combine two byte strings with XOR; raise ValueError if their lengths differ."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 

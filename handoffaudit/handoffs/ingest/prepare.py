@@ -29,7 +29,7 @@ _VISIBLE = re.compile(rb"\S")
 
 
 def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
-    """Read one submission or bare document; see `handoffaudit.validation.submission`."""
+    """Read one submission, or a document that was sent alone; see `handoffaudit.validation.submission`."""
     return submission.read_submission(sent, declared_format, handoff_id, max_nesting=settings.MAX_NESTING)
 
 
@@ -60,9 +60,10 @@ def _split_lines(sent: bytes) -> Iterator[bytes]:
 
 
 def expand(sent: Submission) -> list[Submission]:
-    """Return one submission for each handoff of a trace export. Return any other submission alone and unchanged.
+    """Return one submission for each handoff of a trace export of the OpenAI Agents SDK.
 
-    Each handoff gets its part of the export as its document, without prompts, and the id of its span.
+    Return any other submission, and an export without handoffs, alone and unchanged. Each handoff gets its part of the
+    export as its document, without prompts, and the id of its span.
     """
     # Few documents have these bytes. Documents without them need not be parsed here.
     if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):

@@ -34,8 +34,8 @@ class FileStore(Protocol):
     def write(self, path: str, content: bytes) -> str | None:
         """Write a file with its folders. Return the path that references should use, or None for `path` itself.
 
-        The path contains values of the sender. Raises OSError if the file could not be written, or if the path leads
-        outside the allowed folders.
+        The path contains values of the sender, so it may lead anywhere. Raises OSError if the path leads outside the
+        allowed folders, or if the file could not be written.
         """
         ...
 
@@ -145,9 +145,10 @@ class CouldNotRunError(Exception):
 
 
 class NotCheckedError(Exception):
-    """An error raised by a layer that cannot make its check: it cannot see the subject, or no LLM key is set.
+    """An error raised by a layer that cannot make its check.
 
-    The layer counts as skipped, with the text of the error as the reason. Issues that the layer found earlier are kept.
+    For example, the sender's files cannot be seen, the source is guessed to be an observer, or no LLM key is set. The
+    layer counts as skipped, with the text of the error as the reason. Issues that the layer found earlier are kept.
     """
 
 

@@ -134,7 +134,10 @@ def list_stated(stated: Iterable[object]) -> list[Any]:
 
 
 def _without_steps(value: Any) -> Any:
-    """Return arguments in the wrapping of LangChain without the numbers of steps, which no agent chose."""
+    """Remove LangGraph's step numbers from arguments in the wrapping of LangChain, because no agent chose the numbers.
+
+    Return any other value unchanged.
+    """
     metadata = value.get("metadata") if isinstance(value, dict) and "input_str" in value else None
     if not isinstance(metadata, dict):
         return value
@@ -268,7 +271,7 @@ def find_command(output: str) -> dict[str, Any] | None:
 
 
 def goto_of(command: dict[str, Any]) -> Iterator[str]:
-    """Yield the nodes that a command goes to."""
+    """Yield the nodes that a command goes to, without LangGraph's own nodes such as `__end__`."""
     goto = command.get("goto")
     for one in goto if isinstance(goto, list) else [goto]:
         node = one.get("node") if isinstance(one, dict) else one

@@ -262,7 +262,10 @@ class Prose:
         return self.sentences[min(at for at in held if held[at] == most)] if 0 < whole <= 2 * most else frozenset()
 
     def spells_out(self, word: str) -> bool:
-        """Return whether the text has the words of an abbreviation in capitals, as `year-over-year` for `YoY`."""
+        """Return whether consecutive words of the text spell an abbreviation, as `year-over-year` spells `YoY`.
+
+        An abbreviation has three to six letters, at least two of them in upper case.
+        """
         if not _SHORTEST_ABBREVIATION <= len(word) <= _LONGEST_ABBREVIATION or sum(map(str.isupper, word)) < 2:
             return False
         return word.lower() in self._initials
@@ -308,7 +311,7 @@ def figures_in(text: str) -> list[str]:
 
 
 def are_near(first: list[int], second: list[int]) -> bool:
-    """Return whether two ascending lists of positions hold one position each that are at most 8 words apart."""
+    """Return whether a position in one list is at most 8 words from a position in the other. Both lists ascend."""
     at = other = 0
     while at < len(first) and other < len(second):
         gap = first[at] - second[other]

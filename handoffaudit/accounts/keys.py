@@ -158,7 +158,7 @@ def authenticate(secret: str) -> KeyIdentity | None:
 
 
 def recall(secret: str) -> KeyIdentity | None:
-    """Return the identity that a secret belongs to if no look at the database is due, else None."""
+    """Return the identity of a secret from the cache, or None if the database must be read or written first."""
     kept = _cache.get(digest(secret)) if secret.isascii() else None
     if kept is None or kept.fresh_until <= time.monotonic() or min(kept.expires_at, kept.touch_at) <= time.time():
         return None
@@ -212,7 +212,7 @@ def _touch(kept: _CachedKey, now: float) -> None:
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # The request must succeed even if the database takes no writes. The next use of the key records the time.
+    # The request must succeed even if the database takes no writes. Then a use after `TOUCH_SECONDS` records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
@@ -239,6 +239,7 @@ def create(
 
     `seam` says where a key with the scope `observe` captures tool results, by default in the sender's process. `agents`
     are the names and patterns of the agents that the key may speak for; without any, the key speaks for all agents.
+    Raise `Refused` for a value that cannot be used.
     """
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"
@@ -265,7 +266,10 @@ def create(
 
 @transaction.atomic
 def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
-    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in other processes. Idempotent."""
+    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in other processes. Idempotent.
+
+    Raise `Refused` if the tenant has no such key.
+    """
     lock_tenant(tenant)
     key = Key.objects.filter(tenant=tenant, pk=key_id).first()
     if key is None:
@@ -282,7 +286,8 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
 def bind(*, tenant: Tenant, key_id: int, agents: Iterable[str], actor: str) -> Key:
     """Set the agents that a key may speak for, at once in this process and within `KEY_CACHE_SECONDS` in others.
 
-    Without any agent, the key speaks for all. Idempotent.
+    Without any agent, the key speaks for all. Idempotent. Raise `Refused` if the tenant has no such key, if the key is
+    revoked, or if an agent cannot be used.
     """
     lock_tenant(tenant)
     key = Key.objects.filter(tenant=tenant, pk=key_id, revoked_at=None).first()

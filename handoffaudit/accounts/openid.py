@@ -86,7 +86,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        """Return the provider's discovery document, with checked addresses."""
+        """Return the provider's discovery document. Raise `ProviderError` for a wrong issuer or address."""
         address = self.get_provider().server_url
         found: dict[str, Any] = _read(address)
         issuer = str(found.get("issuer", ""))
@@ -124,7 +124,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     def _verify(self, id_token: Any, client_id: str, nonce: str) -> dict[str, Any]:
         """Return the claims of an ID token. Raise `ProviderError` unless the token passes every check."""
-        import jwt  # noqa: PLC0415 -- loads all kinds of keys, and only sign-in with OpenID Connect needs it
+        import jwt  # noqa: PLC0415 -- a large import that only sign-in with OpenID Connect needs
 
         if not isinstance(id_token, str):
             raise ProviderError("The token endpoint's answer has no ID token.")
@@ -301,7 +301,7 @@ def _signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
 
 
 def _read(address: str, *, refresh: bool = False) -> dict[str, Any]:
-    """Return a JSON object of the provider, which is read again after `CACHE_SECONDS`."""
+    """Return a JSON object of the provider from the cache, or read it if it is not cached or with `refresh`."""
     name = f"oidc:{address}"
     found = None if refresh else cache.get(name)
     if found is None:

@@ -64,7 +64,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
 
 @transaction.atomic
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
-    """Make another one-time link for a person who lost the first link, or the password."""
+    """Make another one-time link for a person who lost the first link, or the password. Raise `Refused`."""
     _refuse_without_passwords()
     lock_tenant(tenant)
     _get_membership(tenant, person)
@@ -95,7 +95,7 @@ def make_operator_link(*, person: Person, actor: str, drop_factors: bool) -> str
 
 @transaction.atomic
 def reset_factors(*, tenant: Tenant, person: Person, actor: str) -> None:
-    """Remove the second factors of a member who lost them."""
+    """Remove the second factors of a member who lost them. Raise `Refused`."""
     lock_tenant(tenant)
     _get_membership(tenant, person)
     _refuse_member_elsewhere(tenant, person)
@@ -127,7 +127,7 @@ def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
 
 @transaction.atomic
 def create(*, name: str, email: str) -> Person:
-    """Create a person who belongs to no tenant yet and has no password."""
+    """Create a person who belongs to no tenant yet and has no password. Raise `Refused` for an unusable name."""
     person = Person(username=check_name(name), email=email)
     person.set_unusable_password()
     _save(person)
@@ -168,8 +168,8 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
 def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     """Remove a person from this tenant; the person's decisions and audit entries stay.
 
-    A person who then belongs only to sample tenants is removed from them as well, because people create sample tenants
-    from a real tenant.
+    A person who then belongs only to sample tenants is removed from them as well, because sample tenants are only for
+    members of a real tenant. Raise `Refused`, for example for the last administrator.
     """
     samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
     for one in sorted([tenant, *samples], key=lambda one: one.pk):
@@ -205,7 +205,8 @@ def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
 def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
     """Set a person's password with a one-time link, and return the person, or None if the link does not work.
 
-    `name` becomes the name of a person who has never signed in; other people keep their names.
+    `name` becomes the name of a person who has never signed in; other people keep their names. Raise `Refused` for a
+    name or password that cannot be used.
     """
     person = _lock_by_link(uid, token)
     if person is None:
@@ -321,8 +322,8 @@ def can_sign_in() -> Q:
 
 FIRST_NAME = "admin"
 
-# The route of the page that a link opens. Finding the route with `reverse` would load every page, which takes a second
-# of each first start.
+# The route of the page that a link opens. `reverse` would load every page to find the route, and the first start would
+# take a second longer.
 ROUTE = "welcome/<uidb64>/<token>/"
 
 

@@ -49,7 +49,10 @@ class FindingOut(Answer):
     )
     caused: bool = Field(description="true: introduced by the source agent. false: inherited.")
     origin: Number = Field(description="The number of the handoff in which the finding first appeared.")
-    from_outside: bool = Field(description="The value came from a person or a tool, or was given to the first handoff.")
+    from_outside: bool = Field(
+        description="A person or a tool supplied the value, or the handoff in which it first appeared has it in its "
+        "context."
+    )
     carried_by: list[Number] = Field(
         validation_alias="carriers", description="The numbers of the later handoffs with the same value."
     )
@@ -58,7 +61,8 @@ class FindingOut(Answer):
 class TracedOut(SummaryOut):
     number: int = Field(description="The position in the trace, from 1.")
     seconds_since_previous: float | None = Field(
-        validation_alias="seconds", description="Time since the previous handoff arrived; null for the first."
+        validation_alias="seconds",
+        description="Seconds from the time of the previous handoff to that of this one; null for the first.",
     )
     findings: list[FindingOut] = Field(description="The findings of the handoff.")
     carries: list[str] = Field(description="Ungrounded values of earlier handoffs that the data contains.")
@@ -95,7 +99,10 @@ class OriginOut(Answer):
         validation_alias="step", description="The number of the handoff in which the value first appeared."
     )
     agent: str = Field(description="The source agent of that handoff.")
-    from_outside: bool = Field(description="The value came from a person or a tool, or was given to the first handoff.")
+    from_outside: bool = Field(
+        description="A person or a tool supplied the value, or the handoff in which it first appeared has it in its "
+        "context."
+    )
     flagged: list[Number] = Field(description="The numbers of the handoffs with a finding about the value.")
     carried_by: list[Number] = Field(
         validation_alias="carriers", description="The numbers of the later handoffs with the same value."
@@ -122,7 +129,7 @@ class SuspectOut(Answer):
 class TraceOut(Answer):
     trace_id: str = Field(description="The sender's id of the trace.")
     has_more: bool = Field(description="The trace has more than 200 handoffs; the answer covers the first 200.")
-    handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by arrival if they have no step.")
+    handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by time if they have no step.")
     graph: GraphOut = Field(description="Routes between the agents.")
     origins: list[OriginOut] = Field(description="The origin of each wrong value.")
     tainted: list[Number] = Field(
@@ -259,7 +266,7 @@ def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     response={200: TraceOut, 404: ProblemOut},
 )
 def get_trace(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
-    """Return the first 200 handoffs of a trace, ordered by step, or by arrival if they have no step."""
+    """Return the first 200 handoffs of a trace, ordered by step, or by time if they have no step."""
     trace = _trace(request, trace_id)
     findings: dict[int, list[Attributed]] = {}
     for one in trace.attributed:

@@ -89,7 +89,7 @@ class RepairOut(Answer):
 def validate(
     request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED
 ) -> HttpResponse:
-    """Return the verdict that the same submission would get now; nothing is stored.
+    """Return the verdict that the same submission would get now without the LLM checks; nothing is stored.
 
     The document is judged under the tenant's policy and together with the handoffs of its trace. A document that can't
     be read gets a verdict, too: rejected, with the reason.
@@ -147,7 +147,7 @@ def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Hold a turn while the body runs. Raise a `Problem` with 503 if no turn is free in time.
+    """Hold a turn inside the `with` block. Raise a `Problem` with 503 if no turn is free in time or too many wait.
 
     The number of turns is limited, because judging a document here takes processor time from submissions.
     """

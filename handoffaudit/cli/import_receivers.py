@@ -35,7 +35,7 @@ BUSY = {429, 502, 503, 504}
 class Server:
     """Client of a server. The client repeats a request while the server is busy or cannot be reached.
 
-    `scope` is the scope that the key needs, and `again` names the action to repeat, both for errors.
+    Error messages name `scope`, the scope that the key needs, and `again`, the action to repeat.
     """
 
     scope = "ingest"
@@ -101,7 +101,7 @@ class Server:
                 f" {self.scope}.",
                 1,
             )
-        # A proxy before the server refuses a body that is too large with a page of its own.
+        # If a body is too large for a proxy before the server, the proxy answers with its own page, which is not JSON.
         if status == 404 or not (parsed or status == 413):
             raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", 1)
         return parsed
@@ -206,7 +206,10 @@ def _make_submission(item: Item) -> "Submission":
 
 
 def _make_raw_submission(item: Item) -> "Submission":
-    """Return the submission of a document that is not JSON. An invalid envelope is left out, except for the id."""
+    """Return the submission of a document that is not JSON.
+
+    If a field beside the document is invalid, all these fields except the id of the handoff are left out.
+    """
     from handoffaudit.handoffs.ingest.prepare import read_submission
     from handoffaudit.validation.submission import Submission
 

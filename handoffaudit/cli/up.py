@@ -206,7 +206,7 @@ def set_environment(host: str) -> None:
 
 
 def has_llm_key() -> bool:
-    """Return whether there is an LLM key, or a provider with its own key; the asker is needed only then."""
+    """Return whether an LLM key is set, or a cloud whose own sign-in replaces the key. The asker runs only then."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
         "vertex",
@@ -224,7 +224,7 @@ def obey_signals(supervisor: Supervisor) -> None:
 def prepare(supervisor: Supervisor) -> Prepared | None:
     """Prepare the database and the static files in a short-lived process; load the children's modules meanwhile.
 
-    Return None if a signal came first.
+    Return None if a signal came first. Raise `Stop` if the preparation fails.
     """
     load_django()
     if supervisor.stopping:

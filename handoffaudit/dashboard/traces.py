@@ -147,7 +147,7 @@ def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str
 
 @live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the changed traces of the page, and how many matching handoffs of any trace arrived after `after`."""
+    """Answer with the changed traces of the page, and the number of matching handoffs of any trace after `after`."""
     parts = _changed_rows(request, who)
     asked = TraceFilters.from_query(request.GET)
     if request.GET.get("after"):
@@ -171,7 +171,7 @@ def _count_new(request: HttpRequest, who: TenantMembership, asked: TraceFilters)
 
 
 def _changed_rows(request: HttpRequest, who: TenantMembership) -> list[str]:
-    """Return the cells of the page's traces (`rows`) that changed, each under the number of its row."""
+    """Return the new cells of each changed trace. The parameter `rows` names the traces that the page shows."""
     tokens = request.GET.get("rows", "").split("~")[: live.MOST_ROWS]
     shown = [match.groups() for token in tokens if (match := _ROW_TOKEN.fullmatch(token))]
     marks = {UUID(first): int(mark) for _, first, mark in shown}
@@ -214,9 +214,9 @@ class Kind:
 class ShownOrigin:
     """A wrong value with its handoffs.
 
-    `number` is its index in the trace. `repeated` holds handoffs that carry the value, and `more` counts further
-    carriers. `query` marks the path of the value in the trace. `place` is a query of the page of a handoff, which marks
-    the value in the document.
+    `number` is its index in `Trace.origins`. `repeated` holds handoffs that carry the value, and `more` counts further
+    carriers. `query` marks the path of the value on the page of the trace. `place` is the query with which
+    the page of a handoff marks the value in the document.
     """
 
     number: int
@@ -237,8 +237,8 @@ class ShownOrigin:
 class Asked:
     """The requested part of a trace's values: one rule code, and the value to mark.
 
-    `number` is the index of the marked value; None marks the first wrong value, and -1 marks all values. `first` is the
-    index of the first handoff in the table.
+    `number` is the index of the marked value; None marks the first wrong value, and -1 marks all values. `is_full` asks
+    for the drawing without folded parts. `first` is the index of the first handoff in the table.
     """
 
     code: str = ""
@@ -281,7 +281,10 @@ def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
 
 
 def origin_kinds(shown: Trace, asked: Asked) -> list[Kind]:
-    """Return the rule codes that found values, most frequent first; an empty list if there is only one rule code."""
+    """Return an entry for all values, then the rule codes that found values, most frequent first.
+
+    With fewer than two rule codes, the list is empty.
+    """
     counts = Counter(one.codes[0] for one in shown.origins)
     if len(counts) < 2:
         return []

@@ -40,7 +40,7 @@ class Traced:
 
     `number` counts from 1. `flaws` are the findings, and `is_noted` means the same as in `Step`. `seconds` is the time
     between `Handoff.at` of the previous handoff of the trace and of this one, None for the first. `loops` says that the
-    chain returns to an earlier agent, with or without a reason, or that the work repeats without progress. `long` says
+    chain returns to an earlier agent or to the source itself, or that the work repeats without progress. `long` says
     that the chain is longer than recommended, `over` that it is longer than allowed without approval. `calls` counts
     the tool results since the previous handoff, and is 0 if they were not read.
     """
@@ -113,7 +113,7 @@ def load_trace(tenant: Tenant, trace_id: str, most: int = MOST_HANDOFFS) -> Trac
 
 
 def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
-    """Return the first handoffs of a trace in the order of their times."""
+    """Return the first handoffs of a trace in the order of `Handoff.at`, at most `most`."""
     return list(_first_rows(tenant, trace_id, most))
 
 
@@ -129,7 +129,7 @@ def _first_rows(tenant: Tenant, trace_id: str, most: int) -> "QuerySet[Handoff]"
 
 
 def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
-    """Return the handoffs ordered by step. A handoff without a step follows the handoff that arrived before it."""
+    """Return the handoffs ordered by step. A handoff without a step follows the handoff before it in time."""
     step, placed = 0, []
     for row in sorted(rows, key=lambda row: row.pk):
         step = row.step if row.step is not None else step

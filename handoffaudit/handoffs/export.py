@@ -222,7 +222,7 @@ _lock = threading.Lock()
 
 
 class Busy(Exception):
-    """The error for a download while this process has as many running or stalled downloads as it may."""
+    """The error for a download that would exceed this process's limit of running or of stalled downloads."""
 
     def __init__(self) -> None:
         super().__init__(f"This server already sends {MOST_AT_ONCE} files of this kind. Try again in a minute.")

@@ -54,6 +54,7 @@ def preview(
     """Judge a submission against the tenant's handoffs and current policy, without storing the submission.
 
     `grade` is the grade of the tool results beside the document, `agents` are the agents that the sender may speak for.
+    If the server would refuse the submission, return the receipt of the refusal.
     """
     prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now(), agents)
     if isinstance(prepared, Receipt):
@@ -186,9 +187,10 @@ def verdict_on_candidate(
 ) -> Verdict:
     """Return the verdict on a candidate.
 
-    If the layers that need no LLM find no error and the handoff is stored, `model` is asked. Without `model`, the LLM
-    of the case is asked if it had blocking findings on the handoff; else, a worker asks the LLM later, as for any
-    submission. The LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
+    The layers that need no LLM judge first. If they find no error and the handoff is stored, the LLM layers follow and
+    ask `model`. Without `model`, they ask the LLM of the case if the LLM layers had blocking findings on the handoff;
+    else, a worker asks the LLM later, as for any submission. These blocking findings are added to the verdict, unless
+    each layer that reported one has judged the candidate.
     """
     handoff = prepared.as_model()
     reading = read_record(prepared.submission)

@@ -116,7 +116,7 @@ class Claim(msgspec.Struct, frozen=True):
     `location` is the path from the root of the data, `place` the path from the root of the document. `text` is not cut;
     a stored verdict holds only its first 500 characters. `is_whole` is True if the data is this text instead of an
     object. `marks` say which values of the text are grounded. `validator_confidence`, from 0.0 to 1.0, is the share of
-    the marks that are grounded or derived.
+    the values that are grounded or derived, and 0.0 without values.
     """
 
     claim_id: str
@@ -165,8 +165,8 @@ class Extraction(msgspec.Struct, frozen=True):
     """The claims of one handoff, at most 500.
 
     `total` counts all claims that were read, including claims past the first 500. `uncited` counts the claims among
-    them that need a source, but cite no supplied source; assumptions and numbers need no source. `unread` are the claim
-    fields that were not read, because the fields point at too many values.
+    them that cite only sources that were not supplied, and the texts that neither cite a source nor are assumptions.
+    `unread` are the claim fields that were not read, because the fields point at too many values.
     """
 
     claims: tuple[Claim, ...]

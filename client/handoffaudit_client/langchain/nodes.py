@@ -1,4 +1,4 @@
-"""Observer of the nodes of a graph: handoffs by `Command(goto=...)`, and workers that hand back."""
+"""Observer of the nodes of a graph: sends handoffs by `Command(goto=...)`, and handoffs of workers to supervisors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ class NodeObserver(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create an observer that runs and threads may share. Raises `ValueError` for a wrong address or key."""
+        """Create an observer, which several runs and threads may share. Raises `ValueError` for a wrong address or key.
+
+        `agents` names the nodes to which a `Command` hands over; None means all nodes.
+        """
         self.client = client_of(client)
         self.agents = agents
         self._parents: Memory[UUID, UUID] = Memory()
         self._nodes: Memory[UUID, tuple[str, str, Any]] = Memory()
 
     def trace_of(self, metadata: dict[str, Any], run_id: UUID) -> str:
-        """Return the trace: the thread, else the surrounding trace, else the outermost run that is known."""
+        """Return the thread as the trace, else the surrounding trace, else the id of the outermost known run."""
         found = commands.trace_of(metadata)
         while not found and (parent := self._parents.get(run_id)) is not None:
             run_id = parent

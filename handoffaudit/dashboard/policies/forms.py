@@ -231,9 +231,9 @@ class Draft(ABC, Generic[R]):
         """Return the handoff types whose verdicts can change when `now` becomes `rows`; an empty list means all."""
 
     def holds_back(self, trial: Trial) -> bool:
-        """Return whether a planned dry run must wait, for a reason that the draft then holds.
+        """Return whether a planned dry run must wait. If so, store the reason in the draft.
 
-        Raises `InvalidPolicy` where the dry run cannot run at all.
+        Raises `InvalidPolicy` if the dry run cannot run at all.
         """
         return False
 
@@ -253,7 +253,7 @@ class Draft(ABC, Generic[R]):
     @property
     @abstractmethod
     def gone_text(self) -> str:
-        """Return the message to show where somebody deleted the edited row."""
+        """Return the message to show if somebody deleted the edited row."""
 
     @property
     def scopes(self) -> Choices:

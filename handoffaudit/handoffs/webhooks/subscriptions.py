@@ -152,7 +152,7 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
 
 @transaction.atomic
 def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
-    """Switch a webhook on or off. Idempotent.
+    """Switch a webhook on or off. Idempotent. Raise `Subscriber.DoesNotExist`.
 
     A webhook that is off receives no events, but its waiting deliveries stay. After a webhook is switched on, these
     deliveries are sent, except those that waited for more than three days without a try.
@@ -177,7 +177,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
 
 @transaction.atomic
 def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """Replace the secret of a webhook. All later requests are signed with the new secret."""
+    """Replace the secret of a webhook, which signs all later requests. Raise `Subscriber.DoesNotExist`."""
     found = _lock(tenant, pk)
     found.secret = new_secret()
     found.save(update_fields=["secret"])
@@ -187,7 +187,7 @@ def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
 
 @transaction.atomic
 def delete(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """Delete a webhook with its deliveries."""
+    """Delete a webhook with its deliveries. Raise `Subscriber.DoesNotExist`."""
     found = _lock(tenant, pk)
     _record(found, actor, "delete")
     # A cascade would read every payload.

@@ -36,7 +36,7 @@ def _find_within(value: float, tolerance: float, given: Sequence[float]) -> floa
 
 
 def as_share(claimed: Number, given: Sequence[float]) -> float | None:
-    """Return the given number in the other notation of a share, or None: 0.4 for a claimed 40 %, and 40 for 0.4."""
+    """Return the given number that is the claimed share in the other notation, or None: 0.4 for 40 %, 40 for 0.4."""
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
         return None
@@ -176,7 +176,8 @@ class Derivation:
     def way(self, claimed: Number) -> str:
         """Return how the claimed number follows from other numbers, or an empty string.
 
-        Only the first operands are tried: in pairs, and as sums of adjacent numbers.
+        Only the first operands are tried: in pairs, as multiples, as sums of adjacent numbers, and for a mean of all. A
+        percentage is tried only as a part of a whole, and as a change between two numbers.
         """
         if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
             return ""

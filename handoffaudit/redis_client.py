@@ -20,7 +20,10 @@ PAUSE_SECONDS = 1.0
 
 
 def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> "redis.Redis":
-    """Return a client of `REDIS_URL` with short timeouts and without retries."""
+    """Return a client of `REDIS_URL` with short timeouts and without retries.
+
+    With None as `answer_seconds`, the client waits for an answer without a limit.
+    """
     import redis  # noqa: PLC0415 -- 6 MB, which an installation without Redis saves
     from redis.backoff import NoBackoff  # noqa: PLC0415
     from redis.retry import Retry  # noqa: PLC0415

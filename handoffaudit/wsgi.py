@@ -49,8 +49,8 @@ API_PREFIX = "/api/v1/"
 # Addresses to which other programs post by default, each with the address of the API call that answers.
 ALIASES = {"/v1/traces": TELEMETRY, "/v1/traces/ingest": "/api/v1/openai-agents/traces"}
 API_PAGES = ("/api/v1/docs",)
-# Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
-# anybody.
+# Forms are small. Without a limit, anybody could make Django hold large forms in memory, and files of any size on the
+# disk.
 MAX_FORM_BYTES = 1024 * 1024
 # After this time without an answer to a query, another connection checks whether the server still works.
 SILENT_SECONDS = 0.8
@@ -122,7 +122,10 @@ class _Wait:
         self._is_away = False
 
     def note(self, *, has_data: bool) -> None:
-        """Cancel the statement if it takes too long, and close the connection if the server is away."""
+        """Cancel the statement if it takes too long.
+
+        If the server is away, close the connection and raise `OperationalError`.
+        """
         now = time.monotonic()
         if now >= self._late_at:
             self._late_at = now + settings.MAX_STATEMENT_SECONDS
@@ -170,7 +173,8 @@ def _watch(connection: Any, gen: Generator[Any, Any, Any]) -> Generator[Any, Any
 def make_watched_connection(*, to_primary: bool = True) -> type:
     """Return the class of connections that cancel long statements.
 
-    A connection to the primary also closes if the primary stops answering.
+    A connection to the primary also closes if the primary stops answering. A statement fails if its commit was not
+    confirmed by a standby that has to confirm it.
 
     A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
     network shows no error. The connection of a slow query stays open, because the server answers on another connection.

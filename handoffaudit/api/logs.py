@@ -89,7 +89,7 @@ class ImportOut(TakenOut):
     read: int = Field(description="New lines in a known format.")
     bad: int = Field(description="New lines in no known format.")
     kinds: dict[str, int] = Field(description="New lines by format.", examples=[{"health": 12, "gate": 40}])
-    error: Nullable = Field(description="Why reading failed; otherwise null.")
+    error: Nullable = Field(description="Why the import is not complete; otherwise null.")
 
 
 class BadOut(Answer):
@@ -99,7 +99,7 @@ class BadOut(Answer):
 
 
 class OneImportOut(ImportOut):
-    bad_lines: list[BadOut] = Field(description="The lines in no known format.")
+    bad_lines: list[BadOut] = Field(description="A page of the new lines in no known format.")
     next: str | None = Field(description="The cursor of the next page of bad lines; null on the last page.")
 
 
@@ -128,9 +128,7 @@ class LineOut(Answer):
 class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
-    reached: Moment | None = Field(
-        description="The time back to which lines were searched; null if the search did not reach its limit."
-    )
+    reached: Moment | None = Field(description="The time back to which lines were searched; null on the last page.")
 
 
 @with_filters(ImportOrder)

@@ -157,7 +157,10 @@ def check_permissions(installation: Installation) -> Iterator[Result]:
 
 
 def _describe_unusable(folder: Path) -> Result | None:
-    """Describe why this user cannot use the data folder. With PostgreSQL, the folder may be missing."""
+    """Return a result that says why this user cannot use the data folder, or None if the user can.
+
+    With PostgreSQL, the folder may be missing.
+    """
     user = _user_name(os.getuid())
     there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     if there == folder and not folder.is_dir():
@@ -196,7 +199,7 @@ def _user_name(number: int) -> str:
 
 
 def _describe_open(path: Path) -> Result | None:
-    """Describe a file that other users can read."""
+    """Return a result about a file that other users can read or write, or None for any other file."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if not mode & 0o077 or _is_closed(path.parent):
         return None

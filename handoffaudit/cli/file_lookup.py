@@ -91,7 +91,7 @@ def _list_current_folders() -> set[Path]:
 
 
 def _read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
-    """Return at most `most` bytes of a file in an open folder; `found` is its status. Raises `NoRegularFile`."""
+    """Return at most `most` bytes of a file whose status is `found`. Raises `NoRegularFile` and other `OSError`s."""
     if not stat.S_ISREG(found.st_mode):
         raise NoRegularFile(found)
     with open(os.open(name, _FILE, dir_fd=parent), "rb") as file:  # noqa: PTH123 -- it is open already
@@ -180,7 +180,11 @@ _BINARY_LOOK = 8192
 
 @dataclass(frozen=True, slots=True)
 class LookedUpFile:
-    """The result of a look-up: `file` as in a report, and the last change in nanoseconds, None without a file."""
+    """The result of a look-up.
+
+    `file` is the member `file` of a report: `exists`, and `content` or `error`. `changed_ns` is the time of the last
+    change of the file in nanoseconds, or None if there is no file.
+    """
 
     file: dict[str, Any]
     changed_ns: int | None = None
@@ -273,9 +277,9 @@ def _explain_error(error: OSError) -> str:
 
 
 def find_elsewhere(name: str, root: Path, expected: Path) -> list[str]:
-    """Return the files with the given name below `root`, the nearest first, without the expected file.
+    """Return at most `MOST_FOUND` files with the given name below `root`, without the expected file.
 
-    The search is limited in entries and depth, and does not follow links to folders.
+    Files in upper folders come first. The search has the limits of `walk`.
     """
     own = expected.absolute()
     found = (path for path in walk(root) if path.name == name and path.absolute() != own)
@@ -283,7 +287,10 @@ def find_elsewhere(name: str, root: Path, expected: Path) -> list[str]:
 
 
 def walk(root: Path, *, most: int = MOST_ENTRIES) -> Iterator[Path]:
-    """Yield the files below `root`, upper folders first. Stop after `most` entries."""
+    """Yield the files below `root`, those in upper folders first. Stop after `most` entries.
+
+    Folders in `LEFT_OUT`, folders deeper than `MOST_DEPTH`, links to folders and unreadable folders are not searched.
+    """
     folders = deque([(root, 0)])
     seen = 0
     while folders:
@@ -319,7 +326,7 @@ Stamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Scan:
-    """The files and folders below a folder, with `/` in paths.
+    """The files and folders below a folder, as paths relative to the folder, with `/`.
 
     `folders` maps each folder to its last change in nanoseconds. `complete` is false if the folder has more entries
     than the scan looks at.
@@ -331,9 +338,10 @@ class Scan:
 
 
 def scan_folder(root: Path) -> Scan:
-    """Scan a folder, without following links to folders; entries that vanish meanwhile are left out.
+    """Scan a folder, without following links to folders.
 
-    Raises `OSError` if `root` can't be read.
+    Folders in `LEFT_OUT`, folders deeper than `MOST_SCANNED_DEPTH` and the content of unreadable subfolders are left
+    out. Raises `OSError` if `root` can't be read.
     """
     found = Scan()
     seen = 0
@@ -379,7 +387,7 @@ def read_stamp(path: Path) -> Stamp | None:
 
 
 def last_change_above(path: Path) -> int:
-    """Return when the nearest existing folder above a missing file last changed, in nanoseconds.
+    """Return when the nearest existing folder above a missing file last changed, in nanoseconds; 0 if there is none.
 
     The value stays the same until something changes in that folder.
     """

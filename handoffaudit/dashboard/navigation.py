@@ -70,7 +70,7 @@ def theme(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def preferences(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the preferences of this person: the time zone, and the way to passkeys and the password."""
+    """Show the preferences of this person: the time zone, and links to passkeys and the password."""
     chosen = who.person.time_zone if access.is_zone(who.person.time_zone) else ""
     context = {
         "chosen": chosen,
@@ -280,7 +280,10 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _data_option() -> str:
-    """Return the command-line option for this server's data folder; empty for the default folder or PostgreSQL."""
+    """Return the command-line option for this server's data folder.
+
+    The option is empty for the default folder, or if `DATABASE_URL` names the database.
+    """
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
 

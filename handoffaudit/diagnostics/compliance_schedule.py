@@ -33,8 +33,8 @@ MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
 
-# For `MARK`, the time of the newest report that is known to be sent. A sweep reads the database only when a report is
-# due.
+# For `MARK`, the time of the newest report that is known to be sent. While no newer report is due, a sweep does not
+# read the database.
 _sent: dict[str, datetime] = {}
 
 
@@ -57,7 +57,9 @@ def anything_due() -> bool:
 
 
 def send_due() -> int:
-    """Store the deliveries of the newest report, if it is due; return the number of tenants with a report.
+    """Store the deliveries of the newest due report, unless they are stored already.
+
+    Return the number of tenants with a report.
 
     Only one process at a time stores deliveries. If the process dies between two tenants, another process continues. No
     webhook receives a week twice, because a delivery is stored once for each webhook and event.

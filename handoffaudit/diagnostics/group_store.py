@@ -70,7 +70,7 @@ Member = tuple[uuid.UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The numbers and times of a group before the change."""
+    """The number of handoffs and the times of a group before the change."""
 
     pk: int
     number: int
@@ -176,7 +176,10 @@ def _resize(
     *,
     old_news: bool,
 ) -> None:
-    """Update the numbers and times of the groups in the order of their ids, so that two processes cannot deadlock."""
+    """Update the numbers and times of the groups in the order of their ids, so that two processes cannot deadlock.
+
+    Then bring back the muted groups that have grown to their limits.
+    """
     deltas: Counter[int] = Counter()
     seen: dict[int, list[datetime]] = {}
     for handoff, group in joined:
@@ -308,8 +311,8 @@ MOST_CODE_MUTES: Final = 100
 def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) -> CodeMute:
     """Mute all groups of a rule code, present and later ones, for one of `MUTE_DAYS`.
 
-    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, other
-    days, a note that is missing or cannot be stored, or too many muted rule codes.
+    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, another
+    number of days, a note that is missing or cannot be stored, or too many muted rule codes.
     """
     if days not in map(str, MUTE_DAYS):
         raise Refused(

@@ -144,7 +144,8 @@ class FindingGroup(models.Model):
     """A group of findings with the same code and the same shape of path.
 
     `number` counts the handoffs with such a finding. A muted group stays muted until `number` reaches `muted_until`
-    (None: forever), and then comes back as regressed.
+    (None: forever), and then comes back as regressed. If `muted_by_code` is set, the group is muted as long as its rule
+    code.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -159,7 +160,6 @@ class FindingGroup(models.Model):
     muted_by = models.CharField(max_length=200, blank=True)
     muted_note = models.TextField(blank=True)
     muted_until = models.PositiveBigIntegerField(null=True)
-    # The group is muted because its rule code is, and returns with the end of that mute.
     muted_by_code = models.BooleanField(default=False, db_default=False)
     regressed_at = models.DateTimeField(null=True)
 
@@ -255,8 +255,8 @@ class RetentionRun(models.Model):
 
     `days` and `types` are the rule of the run. `before` is the limit of its shortest term: the run removes nothing
     newer. The run has removed `number` items so far, up to the key `reached`; any process can continue an unfinished
-    run. `removed` counts the items that all runs have removed. The columns after it describe the last run that removed
-    any data.
+    run. `removed` counts the items that all runs have removed. `removed_at`, `removed_before` and `removed_days`
+    describe the last run that removed any data.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

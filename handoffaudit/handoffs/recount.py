@@ -20,7 +20,7 @@ from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, RemovedHandoffs
 from handoffaudit.policy.retention import HOURS_KEPT
 
-# A round keeps this many differences in memory. With more, another round follows.
+# A round keeps at most this many differences of each aggregate in memory. Another round corrects the rest.
 MOST_DIFFERENCES: Final = 100_000
 _WRITTEN_AT_ONCE: Final = 500
 _TRUE: Final = "handoffaudit_true_counts"
@@ -47,8 +47,9 @@ class Difference:
 def recount(*, repair: bool = True) -> Difference:
     """Count all handoffs again and compare the result with the stored counts.
 
-    If `repair` is set, correct the stored counts; only one process may do that at a time. Counts of handoffs that
-    retention may have removed are not compared.
+    If `repair` is set, correct the stored counts; only one process may do that at a time. Without `repair`, at most
+    `MOST_DIFFERENCES` differences of each aggregate are counted. Counts of handoffs that retention may have removed are
+    not compared.
     """
     rows, wrong = _compare_all()
     total = sum(len(found) for found in wrong.values())
@@ -167,7 +168,10 @@ def _truncate(unit: str, column: str) -> str:
 
 
 def _edge() -> Any:
-    """Return the start of the first day whose hours are compared one by one, as the database stores times."""
+    """Return the start of the first day whose hours are compared one by one.
+
+    The time has the form in which the database stores times.
+    """
     return connection.ops.adapt_datetimefield_value(midnight_of(timezone.now() - HOURS_KEPT))
 
 
@@ -188,7 +192,8 @@ def _parse(name: str, value: Any) -> Any:
 def _snapshot() -> Iterator[None]:
     """Let all statements of the block read the same state of the database, without a lock.
 
-    Django's own transactions would take the lock of the only writer on SQLite.
+    On SQLite, one of Django's own transactions would take the write lock. If a transaction is open already, the block
+    runs in that transaction.
     """
     if connection.in_atomic_block:
         yield

@@ -1,7 +1,7 @@
 """Repair of rejected handoffs: making candidates, judging them, and storing them as new attempts.
 
 The original submission never changes. A candidate that passes supersedes the earlier attempts, as a retry of the sender
-does. A candidate that fails is stored as a superseded attempt. After three failed candidates, a person must look at the
+does. A candidate that fails is stored as a superseded attempt. If all three tries fail, a person must look at the
 handoff.
 """
 
@@ -116,7 +116,7 @@ def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
 def repair_due(due: Job) -> bool:
     """Repair a rejected handoff from the LLM queue, and store the result.
 
-    Return False if the lease was lost, or if the handoff changed meanwhile.
+    Return False if the handoff is not rejected or changed meanwhile, or if the lease was lost.
     """
     handoff = due.handoff
     found = []
@@ -140,7 +140,7 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
 
     `model` repairs findings that the rules cannot repair, and judges the candidates at once. Pass `model` only if the
     caller can wait for a minute. Without `model`, the LLM of the case is asked, if the case has one. `files` stores the
-    session of a compressed document; without `files`, the session is dropped.
+    session context that compression takes out of a document; without `files`, the session context is dropped.
     """
     reading = read_record(case.submission)
     record = reading.record
@@ -186,7 +186,8 @@ def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None
 def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Deltas:
     """Store the candidates as attempts, and return the changes of the counts.
 
-    Call inside a transaction, after the verdicts on the original handoffs are stored. The caller applies the counts.
+    Put handoffs that are left for the LLM into its queue, and escalate handoffs whose repair failed. Call inside a
+    transaction, after the verdicts on the original handoffs are stored. The caller applies the counts.
     """
     deltas: counts.Deltas = Counter()
     for one in repaired:

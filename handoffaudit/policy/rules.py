@@ -96,7 +96,10 @@ def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> 
 
 
 def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet, ...]:
-    """Parse all sets. Raise `InvalidPolicy`, which names every invalid value, its set and its place in the set."""
+    """Parse all sets.
+
+    Raise `InvalidPolicy`, which names up to `MOST_ERRORS` flaws, each with its set and its place in the set.
+    """
     plain = list(given)
     try:
         values.can_be_kept(plain)
@@ -210,7 +213,7 @@ def _shape_flaws(
 def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return the location in the JSON for the location of a pydantic error.
 
-    Pydantic inserts the kind of `when` after this field.
+    Pydantic inserts the kind of the condition after `when`.
     """
     at = location.index("when") + 1 if "when" in location else len(location)
     return (*location[:at], *location[at + 1 :])

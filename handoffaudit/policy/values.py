@@ -165,10 +165,10 @@ def _convert_to_plain(value: Any) -> Any:
 def read_row(
     model: type[BaseModel], row: str, given: Mapping[str, Any], remedy: Callable[[str], str] | None = None
 ) -> dict[str, Any]:
-    """Return the parsed values of the fields that a plain row has. Raise `InvalidPolicy` with every invalid value.
+    """Return the parsed values of the fields that a plain row has. Raise `InvalidPolicy` with an error for each flaw.
 
-    `row` is the name of the row in errors. `remedy` returns the remedy for an unknown field; without `remedy`, the
-    error lists the known fields.
+    Flaws are invalid values, missing required fields and unknown fields. `row` is the name of the row in errors.
+    `remedy` returns the remedy for an unknown field; without `remedy`, the error lists the known fields.
     """
     fields = fields_of(model)
     errors = unknown_fields(row, given, fields, remedy)

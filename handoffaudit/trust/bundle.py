@@ -267,7 +267,8 @@ def _documents(handoff: Handoff) -> Iterator[tuple[str, bytes]]:
 class _SealedRows:
     """The rows of a bundle: events, verdicts, and the policy versions that the verdicts name.
 
-    The bundle needs the seals of the sealed rows. `summary` collects facts for people.
+    `events`, `verdicts` and `policies` are the ids of the rows, by which the bundle finds their seals. `summary`
+    collects facts for people.
     """
 
     subject: Subject
@@ -302,7 +303,7 @@ class _SealedRows:
                 yield _line(row.facts)
 
     def shipped_lines(self) -> Iterator[bytes]:
-        """Yield the default policies that were in force. They are part of the product."""
+        """Yield the default policies that were in force. The product ships them, so no row of the database has them."""
         for kind, number in sorted(self.named):
             if number == 0 and kind in Kind.values:
                 versions = KINDS[Kind(kind)]
@@ -349,7 +350,7 @@ def _note_lines(subject: Subject, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
 
 
 def _audit_lines(subject: Subject) -> Iterator[bytes]:
-    """Yield the entries of the audit log from the first handoff to now, one after another, at most `MOST_ENTRIES`."""
+    """Yield the entries of the audit log from the first handoff to now, without gaps, at most `MOST_ENTRIES`."""
     since = min(one.received_at for one in subject.handoffs)
     entries = AuditEntry.objects.filter(tenant=subject.tenant, at__gte=since).order_by("number")
     for entry in subject.take("audit_entries", entries, MOST_ENTRIES):

@@ -206,7 +206,7 @@ class Editor(Draft[TypePolicy]):
         if self.row != ANY_OTHER_TYPE:
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
-        # An empty list would mean all types. If every type has its own row, this list names only the row itself, which
+        # An empty list would mean all types. If every type has its own row, this list has only `ANY_OTHER_TYPE`, which
         # is no handoff's type, so the dry run covers no handoff.
         return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 

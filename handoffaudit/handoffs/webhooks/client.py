@@ -161,7 +161,7 @@ def _is_allowed(text: str, host: str) -> bool:
     """Return whether the setting allows the address or its host name.
 
     The value `true` does not allow link-local, multicast and unspecified addresses, because 169.254.169.254, for
-    example, returns cloud credentials. The setting must list such addresses.
+    example, returns cloud credentials. Such an address is allowed only if the setting lists it or its host name.
     """
     private, address = settings.WEBHOOK_PRIVATE, _address(text)
     if host in private.hosts or any(address in network for network in private.networks):

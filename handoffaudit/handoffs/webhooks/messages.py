@@ -1,8 +1,8 @@
 """Messages about one event each: plain-text mails to people, and messages for Slack and Microsoft Teams.
 
-People get at most one mail per alert and interval. Slack takes `text` and `blocks` (incoming webhooks), Teams takes a
-message with an Adaptive Card (Workflows). Words of senders are always plain text, so that they mention nobody and link
-nowhere.
+In each interval, people get at most one mail about the same kind and level of alert, and one about its end. Slack takes
+`text` and `blocks` (incoming webhooks), Teams takes a message with an Adaptive Card (Workflows). Words of senders are
+always plain text, so that they mention nobody and link nowhere.
 """
 
 import smtplib
@@ -140,7 +140,11 @@ STANDS_FOR = "A later mail about the same alert replaced this mail."
 
 
 def postpone(rows: Iterable[Delivery]) -> None:
-    """Set the due time of new alert mails, so that each alert sends at most one mail per interval. Store nothing."""
+    """Set the due time of new alert mails, and store nothing.
+
+    A mail waits for an interval if another mail about the same kind and level of alert, or about the end of an alert of
+    this kind, came within the last interval.
+    """
     now = timezone.now()
     lately: dict[int, set[str]] = {}
     for row in rows:

@@ -96,7 +96,10 @@ class CritiqueValidator:
         *,
         prior_quality_score: float = 1.0,
     ) -> list[ValidationIssue]:
-        """Return the issues of the critique, or an empty list if no critique is due."""
+        """Return the issues of the critique, or an empty list if no critique is due.
+
+        All validators take `result`; the critique does not use it.
+        """
         return self.assess(parsed_output, envelope, prior_quality_score=prior_quality_score).issues
 
     def assess(

@@ -177,7 +177,7 @@ class Tree:
         return self.names.get(slug(written), written)
 
     def next_agent(self, span: Span) -> Span | None:
-        """Return the first agent span that starts after the start of `span` and is not one of its ancestors.
+        """Return the first agent span that starts at or after the start of `span` and is not one of its ancestors.
 
         If the trace has no such span, an agent of another trace counts if it starts at most a minute after the end of
         `span`.
@@ -217,9 +217,9 @@ class Tree:
         return found
 
     def last_output(self, span: Span, parent_id: str) -> Span | None:
-        """Return the LLM span that ended last before the start of `span`, of the LLM spans with this parent.
+        """Return the LLM span with this parent that ended last before the start of `span`.
 
-        If none of these LLM spans ended before, return the first to end of the LLM spans that had begun before.
+        If none has ended by then, return the LLM span that ends first among those that have begun by then, or None.
         """
         some, ends = self._llms_by_parent.get((span.trace_id, parent_id), ([], [])) if parent_id else ([], [])
         at = bisect_right(ends, span.started)

@@ -78,9 +78,10 @@ _VALUE_KINDS: Final = frozenset({"number", "date", "time"})
 
 
 class Mention(NamedTuple):
-    """The span of a source's name in a claim, and the location of the source (`evidence[0].source`).
+    """The span of a source's name in a claim.
 
-    `has_year` is true if the name is a title that ends with a year.
+    `where` is the location and the name of the source (`evidence[0].source: annual report 2025`). `has_year` is true if
+    the name is a title that ends with a year.
     """
 
     start: int
@@ -98,8 +99,8 @@ class SourceNames:
     an amount or a date is never a mention.
 
     The sender chooses the names and could choose a whole statement as a name. Therefore, an identifier must be written
-    in Latin letters and must not be the whole claim, unless it is a path or an address. Any other name supports only
-    the year at its end, if the name is a title.
+    in Latin letters and must not be the whole claim, unless it is a path or an address. Of the figures in any other
+    name, a mention covers only the year at the end, and only if the name is a title.
     """
 
     __slots__ = ("_identifiers", "_phrases", "names")
@@ -126,7 +127,7 @@ class SourceNames:
                 same.append((lowered, where))
 
     def mentions(self, text: str, values: Iterable[TextValue]) -> Mapping[TextValue, str]:
-        """Return the values of `text` that are part of a mention, each with the location of its source."""
+        """Return the values of `text` that are part of a mention, each with the location and name of its source."""
         if not (self._identifiers or self._phrases):
             return {}
         lowered = text.lower()
@@ -224,8 +225,8 @@ def is_order(record: Record) -> bool:
 def states_nothing(claim: Claim) -> bool:
     """Return whether the text of a claim states nothing that a source can confirm.
 
-    This is true for the output of a program (JSON, or a single word in a field for any value), and for a confidence of
-    one word or number.
+    This is true for JSON, which is the output of a program, for a single word in a general field such as `content` or
+    `text`, and for a confidence of one word or number.
     """
     text = claim.text.strip()
     if is_confidence(claim):

@@ -108,7 +108,7 @@ TEMPLATES = [
                     ],
                 )
             ],
-            # The application of this library would load Django's admin.
+            # The library is registered here, because its application in INSTALLED_APPS would load Django's admin.
             "libraries": {"partials": "template_partials.templatetags.partials"},
             "context_processors": [
                 "django.template.context_processors.request",
@@ -326,7 +326,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "structural"
-# Slow answers of the LLM never hold up structural verdicts.
+# Tasks that ask the LLM have a queue of their own, so that slow answers of the LLM never hold up structural verdicts.
 CELERY_TASK_ROUTES = {
     f"handoffaudit.handoffs.tasks.{task}": {"queue": "semantic"} for task in ("check_waiting", "try_prompts")
 }

@@ -58,7 +58,10 @@ def current_policy(request: HttpRequest, schema: type[PolicyOut], versions: Vers
 def save_policy(
     request: HttpRequest, versions: Versions[R], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
 ) -> Table[R]:
-    """Save plain rows as a new version in the caller's tenant, and return the saved version."""
+    """Save plain rows as a new version in the caller's tenant, and return the saved version.
+
+    Raise `InvalidPolicy` for rows that cannot be saved, and `Stale` if `base_version` is not the current version.
+    """
     who = caller(request)
     return versions.save(
         tenant=who.tenant,
@@ -73,7 +76,7 @@ strictness_router = Router(tags=["Strictness"])
 
 STRICTNESS_ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_TYPE))]
 
-# The shipped table with one change. A field that a row leaves out has its shipped value.
+# The shipped table, with `research_result` in shadow mode. A field that a row leaves out has its default value.
 SHADOWED = [
     {"handoff_type": "customer_info"},
     {"handoff_type": "deal_data"},

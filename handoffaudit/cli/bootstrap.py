@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def start_django() -> None:
-    """Load Django with settings for a terminal: text logs, and no logs of successful work."""
+    """Load Django with defaults for a terminal: logs are text, and only warnings and errors are logged.
+
+    Raise `Stop` for wrong settings, or a data folder that cannot be written.
+    """
     from django.core.exceptions import ImproperlyConfigured
     from environs import EnvError
 
@@ -53,7 +56,7 @@ def refuse_no_data() -> None:
 
 
 def start_with_database() -> None:
-    """Load Django, and check that the database exists and suits this version.
+    """Load Django, and check that the database exists and suits this version. Raise `Stop` otherwise.
 
     The embedded database is migrated if needed.
     """

@@ -74,7 +74,11 @@ def _public_key(given: str | None) -> str | None:
 def _compare(
     file: Path, tenants: "list[Tenant]", reports: "dict[str, Report]", key: str | None, *, is_complete: bool
 ) -> None:
-    """Compare the logs with the checkpoints of a file, and add each contradiction to the reports."""
+    """Compare the logs with the checkpoints of a file, and add each contradiction to the reports.
+
+    A tenant without a checkpoint in the file is a problem, too, unless the tenant is a sample. Raise `Stop` if the file
+    can't be read.
+    """
     from handoffaudit.trust import chain, checkpoints
 
     by_slug, seen = {one.slug: one for one in tenants}, set()

@@ -60,9 +60,9 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
 
 
 def _load_ancestors(rows: list[Handoff]) -> dict[str, Hop]:
-    """Return these handoffs, all their ancestors and the handoffs that they retry, by `handoff_id`.
+    """Return these handoffs, the handoffs that they retry, and the ancestors of both, by `handoff_id`.
 
-    One query reads all of them.
+    One query reads them. It reads at least the nearest `MOST_ANCESTORS` ancestors of each handoff.
     """
     known = {
         row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
@@ -136,8 +136,9 @@ class TraceRoute:
 def _load_traces(rows: Sequence[Handoff]) -> dict[str, TraceRoute]:
     """Return the routes of the traces of these handoffs, by trace id.
 
-    A route has these handoffs and the `MOST_ANCESTORS` handoffs before them, or as many as the trace has. All handoffs
-    must derive their chain: a handoff with a declared chain needs no query.
+    A route ends with the last of these handoffs. Its length is `MOST_ANCESTORS` plus the number of these handoffs in
+    the trace, or less if the trace is shorter. All handoffs must derive their chain: a handoff with a declared chain
+    needs no query.
     """
     last: dict[str, list[uuid.UUID]] = {}
     for row in rows:
@@ -190,7 +191,8 @@ def _make_history(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None,
     if not has_parent and not row.derives_chain:
         # No earlier handoff is known, so there is nothing to compare the declared chain with.
         return History(repeats=repeats, unknown=unknown)
-    # The result must not depend on the other handoffs of the batch, whose trace may be loaded.
+    # The trace may be loaded only because another handoff of the batch needs it. A handoff with a declared chain must
+    # not use the trace, or its history would depend on the batch.
     walked = _walk(row, known, trace if row.derives_chain else None)
     hops = [*walked.hops, known[row.handoff_id]]
     full = _list_agents(hops)
@@ -274,7 +276,10 @@ def _count_repeats(rows: list[Handoff]) -> dict[object, int]:
 
 
 def _count_repeats_received(rows: list[Handoff]) -> dict[object, int]:
-    """Return, for each handoff, the repeats of the handoff that its source received last in the same trace."""
+    """Return, for each handoff, the number of repeats of the handoff that its source received last in the trace.
+
+    A handoff whose source received nothing in the trace is left out.
+    """
     latest = {
         row.pk: Handoff.objects.filter(
             tenant=row.tenant_id, trace_id=row.trace_id, target_agent_id=row.source_agent_id, id__lt=row.pk

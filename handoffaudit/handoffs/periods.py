@@ -140,7 +140,7 @@ _STEPS = (1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720, 2160, 8760)
 class Window:
     """Whole hours from `since` to `until` (exclusive), which are compared with `before_since` to `before_until`.
 
-    `period` is the requested period, empty if the request gave both ends.
+    `period` is the requested period, empty if the request gave `since` in its place.
     """
 
     since: datetime

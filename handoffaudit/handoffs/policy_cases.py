@@ -199,7 +199,8 @@ def keep(
 ) -> PolicyCase:
     """Keep a copy of a handoff as a case, with the verdict that the handoff should have.
 
-    Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, or too many cases.
+    Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, a handoff that is too large, or
+    too many cases.
     """
     handoff = queries.get(tenant, reference)
     case = _copy(handoff)
@@ -347,7 +348,10 @@ def judge_within(
 
 
 def judge_stored(tenant: Tenant, cases: Iterable[PolicyCase], seconds: float = SECONDS) -> list[CaseResult]:
-    """Test cases with the policies in force, store the results, and return them."""
+    """Test cases with the policies in force, store the results, and return them.
+
+    The function stops after about `seconds`, and tests at least one case.
+    """
     results = []
     for case, result in judge_within(cases, CasePolicy.of_tenant(tenant), seconds):
         case.result, case.tested_at = result.to_plain(), timezone.now()

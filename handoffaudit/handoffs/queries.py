@@ -127,7 +127,7 @@ def _filter_marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
 
 
 def _filter_flag(tenant: Tenant, filters: Filters) -> "list[QuerySet[Handoff]]":
-    """Return a query for the flag, in the form of `_filter_marks`, if SQLite is to combine the flag with other filters.
+    """Return a query for the flag, in the form of `_filter_marks`, if the database is SQLite and other filters are set.
 
     Without this query, SQLite would find the handoffs by a state or an agent, and not by the partial index of the flag.
     """
@@ -150,7 +150,7 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
 
 
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
-    """Return a page of the matching handoffs in the order of the filters."""
+    """Return a page of the matching handoffs in the order of the filters. Raise `FilterError` for an invalid cursor."""
     if filters.sort == LOWEST:
         return Page(*handoffs_filters.list_by_score(of_tenant(tenant), matching(tenant, filters), cursor, limit))
     after = parse_cursor(cursor) if cursor else None

@@ -71,7 +71,7 @@ def sum_outcomes(
     most: int | None = None,
     closed: ClosedDays | None = None,
 ) -> dict[Names, Sums]:
-    """Return the outcomes of the handoffs from `since` to before `until` by columns, largest total first.
+    """Return the outcomes of the handoffs from `since` to before `until` by the values of columns, largest total first.
 
     The time of a handoff is `Handoff.at`.
 

@@ -149,7 +149,10 @@ def load_key(folder: Path) -> SealKey:
 
 
 def write_draft(folder: Path, key: SealKey) -> Path:
-    """Write the key into a new file beside the key file, readable for its owner only, and return its path."""
+    """Write the key into a new file beside the key file, readable for its owner only, and return its path.
+
+    Raise `WrongKey` if the file cannot be written.
+    """
     draft = folder / f"{KEY_FILE}.{os.getpid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -161,9 +164,9 @@ def write_draft(folder: Path, key: SealKey) -> Path:
 
 
 def canonical(facts: Mapping[str, Any]) -> bytes:
-    """Return the canonical bytes of texts, whole numbers and objects of these: JSON without spaces, keys sorted.
+    """Return the canonical bytes of an object: JSON without spaces, keys sorted.
 
-    The bytes do not depend on the database: times are text (`utc`), and there are no fractions.
+    Its values must not depend on the database: give times as text (`utc`), and numbers without fractions.
     """
     return orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
 
@@ -227,7 +230,7 @@ def unpack(packed: bytes) -> Iterator[Sealed]:
 
 
 def hash_seal(facts: dict[str, Any]) -> str:
-    """Return the hash of a seal, whose facts are the values of `SEALED_FACTS`."""
+    """Return the hash of a seal. It covers the facts that `SEALED_FACTS` names, and no others."""
     return sha256(canonical({name: facts[name] for name in SEALED_FACTS}))
 
 

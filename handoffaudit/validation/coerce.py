@@ -1,4 +1,4 @@
-"""Conversions of values into a JSON type or form. A value is converted only if there is exactly one way."""
+"""Conversions of values into a JSON type or form. A value with an unclear meaning is not converted."""
 
 import re
 from collections.abc import Collection
@@ -72,8 +72,8 @@ def _number(text: str) -> float | int | None:
 def as_utc(value: object) -> str | None:
     """Return a time as `2026-02-01T08:00:00Z`, or None if the value is not a time.
 
-    The value is RFC 3339, another ISO 8601 form, or seconds or milliseconds since 1970. A time without an offset is in
-    UTC.
+    The value is RFC 3339, another ISO 8601 form, or a number: seconds or milliseconds since 1970, in the years 2000 to
+    2099. A time without an offset is in UTC.
     """
     if isinstance(value, bool):
         return None
@@ -116,7 +116,7 @@ def as_uuid(value: object) -> str | None:
 def as_checksum(value: object) -> str | None:
     """Return `sha256:` and 64 lower-case hex digits, or None if the value is not a SHA-256 checksum.
 
-    The value may be in upper case or without the prefix.
+    The value may be in upper case, without the prefix, or with a prefix such as `sha-256=`.
     """
     if not isinstance(value, str) or len(value) > _LONGEST_FORM:
         return None

@@ -24,7 +24,8 @@ def question_of(
     """Return the parameters of `Client.gate` for a message.
 
     The same `messageId` gives the same id, so that a repeated message asks about the handoff of the first message.
-    `seam` makes the ids of a client and a server differ, because they may know the agents by different names.
+    A client and a server may both ask about a message, and may know the agents by different names, so they must ask
+    about two handoffs. `seam` names the side that asks, and is part of the id.
     """
     message_id = str(message.get("messageId") or "")
     reason = metadata_of(message).get("reason")
@@ -66,7 +67,7 @@ def read_data(parts: Any) -> Any:
 
 
 def _file_of(part: Mapping[str, Any]) -> str:
-    """Return the name or the address of a file; its content is not sent."""
+    """Return the name or the address of a file; '' if the part is no file. The content of a file is not sent."""
     file = part.get("file") if isinstance(part.get("file"), dict) else part
     is_file = file is not part or part.get("raw") or part.get("url")
     named = (file or {}).get

@@ -34,7 +34,11 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
 
 
 def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
-    """Yield the tasks whose outputs a task gets: those of its `context`, else the previous task of the crew."""
+    """Yield the finished tasks whose outputs a task gets.
+
+    These are the tasks of its `context`. If `context` is not specified, it is the previous task of the crew. If
+    `context` is None, there are none.
+    """
     if isinstance(task.context, list):
         found = task.context
     else:

@@ -1,4 +1,4 @@
-"""Gate for the delegations and tasks of crews, which also observes them and the other tools."""
+"""Gate for the delegations and tasks of crews. The gate also records the results of all other tools."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _trace: ContextVar[str] = ContextVar("handoffaudit_crew_trace", default="")
 class HandoffGate:
     """Send or gate the handoffs of all crews of the process, from the creation of the gate to `close()`.
 
-    A blocked delegation does not happen: the LLM reads the reason as the answer of the tool. If the handoff is held,
+    A blocked delegation does not happen: the answer of the tool tells the LLM why. If the handoff is held,
     `policy="block"` waits at most `timeout` seconds for the decision of a person; the thread of the crew waits.
     `policy="observe"` only sends. `guardrail("writer")` judges the output of a task before the task of the writer.
 
-    `type` is the handoff type. The reason is `reason` or `handoff_reason` among the arguments, else the parameter.
+    `type` is the handoff type. The reason of a handoff is the argument `handoff_reason` of the tool call, else its
+    argument `reason`, else the parameter `reason`.
     """
 
     def __init__(

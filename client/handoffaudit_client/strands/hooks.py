@@ -28,14 +28,17 @@ _INTERRUPT = "handoffaudit"
 class HandoffHooks(HookProvider):
     """Send or gate the handoffs of agents. Give the hooks to each agent: `Agent(hooks=[hooks])`.
 
-    A blocked handoff is answered with the reason, as a failed call. If the handoff is held, `policy="block"` waits at
+    The call of a blocked handoff fails, and its answer says why. If the handoff is held, `policy="block"` waits at
     most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the
     agent and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `state`, `why` and `url`.
-    Resume with any response: only the decision on the server counts, and without one the swarm is interrupted again. To
-    resume in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
+    Resume with any response, because only the decision on the server counts. If nobody has decided yet, the swarm is
+    interrupted again. To resume in another process, give the same `session_id` in the `invocation_state`.
+    `policy="observe"` only sends.
 
-    `type` is the handoff type. With `declare_chain`, the handoff declares the agents that have handed over in this run.
-    The reason is `reason` or `handoff_reason` among the arguments, else the parameter.
+    `type` is the handoff type. With `declare_chain`, the handoff declares the agents that had the work so far in this
+    run.
+    The reason of a handoff is the argument `handoff_reason` of the tool call, else its argument `reason`, else the
+    parameter `reason`.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 class BadThresholdError(ValueError):
-    """An error for a condition's threshold that is not JSON; `name` is the name of its input."""
+    """An error for a condition's threshold that is broken JSON; `name` is the name of its input."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -119,7 +119,11 @@ def _read_row(values: Mapping[str, str], row: int) -> dict[str, Any]:
 
 
 def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
-    """Return the input for a place inside `when` (`.all[1].field`), and the place inside that input's value."""
+    """Return the name of the input for a place inside `when`, and the rest of the place, inside the input's value.
+
+    `.all[1].threshold[0]` is `[0]` inside the threshold of the second filled row. A place without an input of its own
+    belongs to the input that says how the conditions combine.
+    """
     filled = _filled(values)
     in_list = _IN_LIST.fullmatch(where)
     index, inside = (int(in_list[1]), in_list[2]) if in_list else (0, where)
@@ -130,7 +134,10 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
 
 
 def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
-    """Yield titled groups of inputs: how the conditions combine, the filled rows, and up to two empty rows."""
+    """Yield titled groups of inputs: how the conditions combine, then one group for each row.
+
+    There are all rows up to the last filled row, and one empty row after it, but at least two rows.
+    """
     match = Field(
         name=MATCH,
         label=RULE_NAMES[MATCH],

@@ -41,7 +41,8 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the poll of the queue: who has which handoffs open, which of `rows` left the queue, and how many wait.
 
-    The answer omits all three if `held`, the fingerprint that the page sends, is still current.
+    The answer omits all three if `held`, the fingerprint that the page sends, is still current. The answer also has
+    the activity of the open handoff, if this activity changed.
     """
     queue = read_queue(request, who, shown=live.rows_shown(request))
     parts = _newer_activity(request, who, queue.queue_filters)
@@ -178,7 +179,10 @@ def review_item(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> H
 @require_POST
 @require_role(Role.REVIEWER)
 def review_hold(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """Reserve a handoff that the page prefetched; answer 409 if the handoff changed since."""
+    """Reserve a handoff that the page prefetched.
+
+    Answer 204, or the name of another person who has the handoff open. Answer 409 if the handoff changed since.
+    """
     handoff = _get(who, pk)
     if handoff.state not in REVIEWABLE or request.POST.get("version") != str(handoff.version):
         return HttpResponse("The handoff changed since it was fetched.\n", status=409, content_type="text/plain")

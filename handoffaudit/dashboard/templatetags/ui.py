@@ -36,7 +36,7 @@ _NONE = mark_safe('<span class="none">\u2013</span>')
 _GRAVEST_FIRST = ("critical", "error", "warning", "info")
 
 
-# Most rows of a list contain the same few states, rule codes and pairs, so each is rendered once in a process.
+# Most rows of a list contain the same few states, rule codes and routes, so each is rendered once in a process.
 # The result depends only on the arguments.
 @register.simple_tag
 @lru_cache(maxsize=32)
@@ -99,7 +99,11 @@ def gravity(value: str) -> tuple[int, bool]:
 
 @register.filter
 def code_title(value: str) -> str:
-    """Return the title of a rule code; for a code of a family, with its last part: `Breaks a business rule: total`."""
+    """Return the title of a rule code. A code of a custom layer has no title, so return the code itself.
+
+    All codes of business rules share one title, and so do the codes of schemas. The last part of the code is added:
+    `Breaks a business rule: total`.
+    """
     if value in CATALOGUE:
         return CATALOGUE[value].title
     title, made_for = entry_of(value).title, value.rpartition(".")[2]

@@ -142,7 +142,10 @@ def _batch_blocks(found: Iterator[Block]) -> Iterator[list[Block]]:
 
 
 class LogWriter:
-    """A writer of the blocks of an import. `occurrences` and `shift` come from the blocks that were stored before."""
+    """A writer of the blocks of an import.
+
+    If the import already has blocks, `occurrences` counts them by digest, and `shift` is their `Plan.shift`.
+    """
 
     def __init__(
         self, row: LogImport, *, read_here: bool = False, occurrences: Counter[str] | None = None, shift: int = 0
@@ -363,8 +366,8 @@ def _read_line_number(cursor: str) -> int:
 def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
     """Return the number of matching lines in imports that ended after `after`, at most `most`.
 
-    If no import ended, the function makes only one query. At most `MOST_NEW_BLOCKS` blocks are opened, so the number
-    may be too small.
+    If no import ended, the function makes only one query. The function opens at most `MOST_NEW_BLOCKS` blocks and stops
+    after `SEARCH_SECONDS`, so the number may be too small.
     """
     newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
     ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]

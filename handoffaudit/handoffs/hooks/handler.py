@@ -49,7 +49,8 @@ class HookVerdict:
 def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
     """Return the handoff as soon as its verdict is final, or in its current state at the deadline.
 
-    Without `wait`, or if too many requests wait already, return the handoff at once.
+    Without `wait`, or if too many requests wait already, return the handoff at once. If the handoff was deleted, the
+    result has no handoff.
     """
 
     def look() -> Handoff:
@@ -72,7 +73,7 @@ def rule_unstored(one: HookVerdict) -> Ruling:
 def decide(request: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
     """Combine the objective check with the phase rules, and store the result as the validation state of the phase.
 
-    Nothing is stored if neither applies, or if the event has no workflow.
+    Nothing is stored if neither the check nor the rules apply, or if the event has no workflow.
     """
     combined = status.combine(check, request.phase)
     phase = status.counting_phase(check, request.phase)
@@ -105,7 +106,7 @@ def _describe_reason(
 ) -> str:
     """Return the reasons, the decisive reason first.
 
-    If the ruling is FAILED although the objective check passed, the message of the objective check comes last.
+    If the ruling is FAILED although the objective check passed, the message of the check follows the other reasons.
     """
     besides = status.list_findings(verdict, besides=(status.NOT_MET,))
     rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]

@@ -69,7 +69,7 @@ def take_left_behind() -> Job | None:
 
 
 def is_any_left_behind() -> bool:
-    """Return whether a worker died while it held the lease of a check."""
+    """Return whether a worker died while it held the lease of a check that may be tried again."""
     late = ModelCheck.objects.filter(leases.is_expired(), tries__lt=settings.LEASE_TRIES)
     return late.exclude(claim=None).exists()
 
@@ -130,13 +130,16 @@ def _filter_held(job: Job) -> "QuerySet[ModelCheck]":
 
 
 def count_under_way(kind: CheckKind) -> int:
-    """Return the number of checks of this kind that are leased or free to lease. Postponed checks do not count."""
+    """Return the number of checks of this kind in the queue. Checks that pause before another try do not count."""
     later = Q(claim=None, claim_expires_at__gt=timezone.now())
     return ModelCheck.objects.filter(kind=kind).exclude(later).count()
 
 
 def count_waiting(most: int) -> int:
-    """Return the number of checks that are free to lease, counted up to `most`. Postponed checks do not count."""
+    """Return the number of checks that a worker may lease now, counted up to `most`.
+
+    Checks that pause before another try, and checks without a try left, do not count.
+    """
     return ModelCheck.objects.filter(leases.is_free(), tries__lt=settings.LEASE_TRIES)[:most].count()
 
 

@@ -131,7 +131,7 @@ def decide_matching(
     """Decide the next handoffs of the selection, at most `most` of them and for at most `seconds`.
 
     To continue, call again with `next` of the result as `cursor` and the same selection. On the first call, raise
-    `TooMany` if the selection is too large.
+    `TooMany` if the selection is too large. Raise `NoteTooLong`, and `FilterError` for an invalid cursor.
     """
     note = check_note(note)
     if not cursor and count_matching(tenant, selection).more:
@@ -148,7 +148,7 @@ def decide_matching(
 
 
 def parse_shown(text: str) -> frozenset[bytes]:
-    """Return the short hashes from the text of `Matching.shown`. Raise `ValueError`."""
+    """Return the short hashes from the text of `Matching.shown`. Raise `ValueError` if the text is not base64."""
     try:
         raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeError) as error:

@@ -245,7 +245,10 @@ def _is_sound(row: Any) -> bool:
 
 
 def _trace_rows(lines: list[str], made: Tally) -> tuple[list[Any], list[str]]:
-    """Return the lines that are JSON objects with the fields of a trace line, parsed and as text."""
+    """Return the lines that are JSON objects with the fields of a trace line, parsed and as text.
+
+    All other lines are parsed one by one and added to `made`.
+    """
     text = "\n".join(lines)
     # A single broken line would send all lines to the slow path. Most broken lines are cut, so filter these first.
     if text.count("}\n") + text.endswith("}") < len(lines):

@@ -132,7 +132,9 @@ def _check_numbered_parts(
 ) -> Iterator[Finding]:
     """Yield the findings on counts of a numbered part, such as `two goals in the second period`.
 
-    The count must equal the `period2` number of the party that the text mentions.
+    The count must equal the number of this part (key `period2`) of the party that the text mentions last before the
+    count. If the sentence has `each` or `both`, or no party is mentioned before the count, either party may have this
+    number. For `the first and second period`, the sum of the two numbers is right, too.
     """
     counts = [
         (sentence.start + match.start(), sentence.start + match.end(), _count(match[1]))
@@ -164,9 +166,12 @@ def _count(word: str) -> int:
 
 
 def _scores(sentence: Sentence, parties: tuple[Party, Party], words: set[str]) -> Iterator[Finding]:
-    """Yield the findings on scores: `4-1` must be a pair of the parties' numbers, or of sums of their numbered keys.
+    """Yield the findings on scores, such as `4-1`.
 
-    A score beside a numbered part (`1-1 in the second period`) must be the pair of that part or the sum up to it.
+    A score must be a pair of numbers of the two parties, or an intermediate score: the sums of the numbered parts up to
+    one of them. If the name of a numbered part is before the score (`in the second period, 1-1`), the score must be the
+    pair of this part or the intermediate score at its end. If the words around the score are about the end
+    (`won 4-1`), the score must be the pair of the totals.
     """
     one, other = parties
     final = {(one.total, other.total), (other.total, one.total)}

@@ -1,4 +1,4 @@
-"""Gate that the plug-ins share: a policy by name, and the question about one handoff, in threads and under asyncio."""
+"""Gate that the plug-ins share: it submits one handoff by a named policy, from a thread or under asyncio."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class PluginGate:
     def must_interrupt(self, verdict: Verdict, *, is_resumed: bool) -> bool:
         """Return whether a run has to end or pause until a person has decided.
 
-        While the server is away, nobody knows whether the handoff for which a run was interrupted is approved.
+        Only the policy `interrupt` ends or pauses runs. A resumed run pauses again if the server can't be reached,
+        because nobody knows whether a person has approved the handoff that interrupted the run.
         """
         is_unknown = is_resumed and verdict.state == "unverified"
         return self.policy == "interrupt" and (verdict.is_open or is_unknown)

@@ -89,7 +89,8 @@ class Owner:
             if remove:
                 self.lock_path.unlink()
             if fcntl is not None and not is_child:
-                # A child that was forked just now keeps the file open.
+                # Closing the file is not enough: a child that was forked just now has the file open, too, and
+                # would keep the lock.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -97,7 +98,7 @@ class Owner:
 def create_owner(folder: Path) -> Owner:
     """Create the folder and the lock file of this process, which other processes find only once it is locked.
 
-    Raises `OSError` if the folder cannot be used or is not private.
+    Raises `OSError` if the folder cannot be used or is not private, or if the system has no locks of files.
     """
     make_private(folder)
     draft = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_DRAFT}"
@@ -136,7 +137,10 @@ def make_private(folder: Path) -> None:
 
 
 def usual_folder() -> Path:
-    """Return the folder for spools: HANDOFFAUDIT_SPOOL, else a folder in the user's data folder."""
+    """Return the folder for spools: HANDOFFAUDIT_SPOOL, else a folder in the user's data folder.
+
+    If the user has no home, return a temporary folder.
+    """
     given = os.environ.get("HANDOFFAUDIT_SPOOL")
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "handoffaudit" / "client"
     try:
@@ -159,7 +163,10 @@ def _lock(descriptor: int) -> None:
 
 
 def write_line(descriptor: int, line: bytes, place: int) -> None:
-    """Write a whole line. Raises `OSError`; nothing of the line is left then."""
+    """Append a whole line to a file of `place` bytes.
+
+    Raises `OSError` after cutting the file to `place` bytes, so that no part of the line stays.
+    """
     written = 0
     try:
         written = os.write(descriptor, line)

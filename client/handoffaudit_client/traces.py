@@ -1,4 +1,4 @@
-"""The trace of a piece of work, and the parent of each handoff along it."""
+"""The trace of a piece of work, and the parent of each handoff in the trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class TraceScope:
         return self.id
 
     def __exit__(self, *_: object) -> None:
-        # A generator, such as a dependency of a web framework, may end in another context than it began.
+        # A generator, such as a dependency of a web framework, may end in another context than the context in which it
+        # began.
         with contextlib.suppress(ValueError):
             _current.reset(self._tokens.pop())
 
@@ -79,7 +80,7 @@ class Parents:
         return self._traces.get(trace, {}).get(source, "")
 
     def add(self, trace: str, target: str, handoff_id: str) -> None:
-        """Remember a handoff as the parent of what its target hands over next."""
+        """Remember a handoff as the parent of the next handoff from its target."""
         if not trace:
             return
         with self._lock:
@@ -93,5 +94,5 @@ class Parents:
                 del self._traces[next(iter(self._traces))]
 
     def start_in_child(self) -> None:
-        """Start anew after a fork, in which another thread may have held the lock."""
+        """Replace the lock after a fork: another thread may have held the lock when the process forked."""
         self._lock = threading.RLock()

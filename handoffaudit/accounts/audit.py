@@ -101,6 +101,8 @@ def list_entries(
     `actor` matches any part of the actor's name. `kind` matches the first part of the action (`strictness` of
     `strictness.save`). `since` is inclusive, `until` exclusive.
 
+    `before` is the cursor of the previous page: only entries with a smaller number are returned.
+
     With an actor or a kind, one call searches at most `MOST_LOOKED_THROUGH` entries. Such a page can have few entries
     or none, and still have a cursor to older entries.
     """
@@ -123,7 +125,7 @@ def list_entries(
 
 
 def _find_first_number(tenant: Tenant, moment: datetime, newest: int) -> int:
-    """Return the number of the first entry at that moment or after it.
+    """Return the number of the first entry at that moment or after it, or `newest + 1` if there is none.
 
     Times increase with numbers, so a binary search by number finds the entry, and times need no index.
     """

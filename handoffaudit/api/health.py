@@ -2,8 +2,8 @@
 
 `/readyz` checks the database, the migrations, the partitions, the queue and the disk, and reports whether workers were
 seen. Neither health check needs a key or reveals a secret. All metrics come from the database, so that every process of
-the product gives the same answer. Each query reads a bounded number of rows, and a process asks the database at most
-once in `CACHED_SECONDS`.
+the product gives the same answer. Each query for metrics reads a bounded number of rows, and a process reads the
+metrics from the database at most once in `CACHED_SECONDS`.
 """
 
 import hmac
@@ -158,7 +158,7 @@ _LIMIT: Final = f" Counted up to {COUNTED_LIVE:,}."
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics if the request has the token. Return 404 if the settings have no token."""
+    """Return the metrics. Return 401 if the request lacks the token, and 404 if the settings have no token."""
     token: str = settings.METRICS_TOKEN
     if not token:
         return HttpResponseNotFound("Set HANDOFFAUDIT_METRICS_TOKEN to have metrics.\n", content_type="text/plain")
@@ -228,7 +228,8 @@ def _read_totals() -> Iterator[Metric]:
     yield _counter(
         "submissions", "Submissions that were stored, or stored before with the same content.", stored, "result"
     )
-    yield _counter("refusals", "Refused submissions, and refused requests to submit.", found[Total.REFUSALS], "reason")
+    refusals = "Refused submissions; a request that is refused as a whole counts once."
+    yield _counter("refusals", refusals, found[Total.REFUSALS], "reason")
     yield _counter("verdicts", "First verdicts on handoffs.", found[Total.VERDICTS], "outcome")
     yield _verdict_times(found)
     yield _counter("llm_calls", "Questions to the LLM.", found[Total.LLM_CALLS], "outcome")

@@ -40,10 +40,10 @@ LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One document of an import, with the number of its line.
+    """One document of an import, with the number of its line or its position in a JSON array.
 
     `sent` is the submission for the API. If `raw` is true, `sent` is a document that is not JSON, and `beside` has the
-    fields of the envelope.
+    fields that the line gives beside the document.
     """
 
     number: int
@@ -74,7 +74,9 @@ class Occurrences:
 
 
 def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
-    """Return the item of a line: a submission, an exported text that is not JSON (`raw`), or a bare document.
+    """Return the item of a line.
+
+    The line is a submission, an object whose field `raw` holds a document that is not JSON, or only a document.
 
     An item without an id gets an id that is derived from the line, so that a second import stores nothing twice.
     """
@@ -107,7 +109,8 @@ def _read_own_id(document: msgspec.Raw) -> str:
 def _read_text(value: msgspec.Raw | None, longest: int | None = LONGEST_ID) -> str | None:
     """Return the text of a JSON string, or None for another type.
 
-    A text that can't be an id is None, too, unless `longest` is None.
+    A text that can't be an id (empty, unprintable, or more than `longest` characters) is None, too. If `longest` is
+    None, any text is returned.
     """
     if value is None:
         return None
@@ -257,9 +260,9 @@ class Receiver(Protocol):
 def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Import handoffs from files, and report what was stored and what was refused.
 
-    A FILE holds one submission or bare document per line (JSONL), one JSON document, or a JSON array of documents; gzip
-    is recognised, and - is standard input. Broken documents are stored as rejected. To finish an interrupted import,
-    run it again: stored handoffs are not stored twice.
+    A FILE holds JSON Lines, one JSON document, or a JSON array of documents. A line is a submission, or a document
+    without the fields of a submission. Gzip is recognised, and - is standard input. Broken documents are stored as
+    rejected. To finish an interrupted import, run it again: stored handoffs are not stored twice.
 
     Exits with 0 if everything is stored, with 1 if something was refused or the server failed, and with 2 if a file
     can't be read.

@@ -9,10 +9,10 @@ from handoffaudit.cli import Stop
 from handoffaudit.cli.terminal import printable
 from handoffaudit.process import drop_empty
 
-# Each command with its module, or its module and function, and its help text, in the order in which people need them.
+# Each command with its module (or module and function) and its help text. People need the commands in this order.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
-    "demo": ("demo", "Watch agents hand over work, on a server of its own."),
+    "demo": ("demo", "Watch agents hand over work, on a temporary server."),
     "key": ("key", "Create, list and revoke API keys."),
     "sign-in-link": ("upkeep.sign_in_link", "Make a one-time link for a person who cannot sign in."),
     "import": ("import_files", "Import handoffs from files."),

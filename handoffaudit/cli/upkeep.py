@@ -1,4 +1,4 @@
-"""Commands for the upkeep of stored data: backup, export, recount, and Django's own commands."""
+"""Small commands: backup, export and recount of stored data, Django's own commands, and one-time sign-in links."""
 
 import contextlib
 import json
@@ -119,7 +119,7 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
     lease = RecountLease(Watermark, "recount")
     held_until = None if check else lease.acquire()
     if held_until is None and not check:
-        raise Stop("Another process corrects the counts: wait for its end, or for an hour if it was killed.")
+        raise Stop("Another process corrects the counts: wait until it ends or, if it was killed, for an hour.")
     try:
         parts = [recount_counts(repair=not check), file_reports.recount_days(repair=not check)]
     finally:

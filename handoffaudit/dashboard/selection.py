@@ -197,7 +197,7 @@ def _clean_query(page: str, asked: QueryDict) -> str:
 
 
 def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -> tuple[str, ...]:
-    """Return the handoffs of the traces as rows of Handoffs. Raise `FilterError` if there are none or too many."""
+    """Return the traces' handoffs that match `among`, as rows. Raise `FilterError` if there are none or too many."""
     rows = queries.of_tenant(tenant).filter(among, trace_id__in=spell_traces(traces)).order_by("-id")
     found = tuple(f"{pk}:{version}" for pk, version in rows.values_list("pk", "version")[: most + 1])
     if not found:

@@ -106,7 +106,7 @@ class OverturnRates:
 
 
 def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> OverturnRates:
-    """Return overturn rates of the newest `MOST_DECISIONS` decisions of the period that were not undone.
+    """Return overturn rates from the newest `MOST_DECISIONS` decisions of the period, without undone decisions.
 
     A code counts only for handoffs that it blocked, not for handoffs that it only warned about.
     """
@@ -166,7 +166,10 @@ def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) 
 def add_examples(
     tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
 ) -> list[CodeDecisions]:
-    """Add to each code the newest handoffs that were approved despite the code. Call with few codes."""
+    """Add to each code the newest `MOST_EXAMPLES` handoffs that were approved despite the code.
+
+    Call with few codes, because each code takes two queries.
+    """
     since = _find_start(tenant, since, until)
     for one in codes:
         approved = _filter_decisions(tenant, since, until).filter(to_state=State.APPROVED)
@@ -239,7 +242,7 @@ NEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class CodeAgents:
-    """A code, the number of handoffs with the code, and the source agents of most of these handoffs."""
+    """A code, the number of handoffs with the code, and the source agents with the most such handoffs."""
 
     code: str
     number: int

@@ -87,7 +87,11 @@ def start(**wanted: Any) -> Trial:
 
 
 def begin(trial: Trial) -> Trial:
-    """Save a planned dry run and notify the workers."""
+    """Save a planned dry run and notify the workers.
+
+    Delete the tenant's dry runs that are older than `KEPT`, and end its oldest unfinished dry runs if there are too
+    many.
+    """
     # Nobody needs results that are a week old, and drafts may be large.
     Trial.objects.filter(tenant=trial.tenant_id, started_at__lt=timezone.now() - KEPT).delete()
     _make_room(trial.tenant)
@@ -311,8 +315,8 @@ def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) 
     flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
-        # If the verdict got worse, the new verdict has the decisive findings. If it got better, the old verdict has
-        # them.
+        # An accepting verdict has no decisive findings. If the draft accepts the handoff, list the findings that
+        # decided the current verdict.
         levels = _list_decisive(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
         row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
@@ -322,6 +326,8 @@ def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) 
 
 def _list_decisive(verdict: Verdict) -> dict[str, str]:
     """Return the decisive rule codes of this verdict with their severity, gravest first.
+
+    If no finding blocks the handoff, all findings except notes are decisive.
 
     The severity is taken from the verdict, because a draft can raise a warning to an error.
     """

@@ -41,8 +41,8 @@ _Row = TypeVar("_Row", bound=Leased)
 
 _Work = TypeVar("_Work")
 
-# The default column with the end of the lease. A webhook delivery uses its due time as this column, because nobody may
-# take the delivery earlier, with or without a lease.
+# The default column with the end of the lease. A webhook delivery stores the end of its lease in the column of its due
+# time instead: with or without a lease, nobody may take the delivery earlier.
 UNTIL: Final = "claim_expires_at"
 
 NEVER_LEASED: Final = Q(claim_expires_at=None)
@@ -54,7 +54,10 @@ def is_expired() -> Q:
 
 
 def is_free() -> Q:
-    """Return the condition for rows that no worker has leased now. The number of earlier tries does not matter."""
+    """Return the condition for rows without a lease and without a pause after a failure.
+
+    The number of earlier tries does not matter.
+    """
     return NEVER_LEASED | is_expired()
 
 
@@ -218,8 +221,9 @@ class NamedLease:
     def run_parts(self, parts: Iterable[int], longest: float, is_busy: Callable[[], bool]) -> int:
         """Do work in parts while this process holds the lease, and return the sum of their results.
 
-        The run ends after all parts, or after `longest` seconds. If `is_busy` returns True, the run ends after the
-        current part, and all processes pause (`pause_after`). Return 0 if another process holds the lease.
+        The run ends after all parts, after `longest` seconds, or if this process loses the lease. If `is_busy` returns
+        True, the run ends after the current part, and all processes pause (`pause_after`). Return 0 if another process
+        holds the lease.
         """
         held_until = self.acquire()
         if held_until is None:
@@ -301,8 +305,9 @@ class WorkerLock:
     ) -> int:
         """Work until nothing waits or the process ends; return the number of stored results.
 
-        Work whose last worker died may also kill this worker, so this thread does such work while no other thread
-        works. Such work takes turns with new work, or a stream of new work would delay the old work forever.
+        Work whose last worker died may also kill this worker. This thread therefore does such work while no other
+        thread works, so that no other work is lost. Such work takes turns with new work, or a stream of new work would
+        delay the old work forever.
         """
         stored = 0
         while not is_ending():

@@ -39,7 +39,7 @@ _WRITE = "Write planner -> critic, writer; quote a name that contains a comma or
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRoutes:
-    """The agents that `source` may hand off to, in alphabetical order; `*` as source or target is any agent."""
+    """The agents that `source` may hand off to, in alphabetical order, `*` last. `*` is any agent."""
 
     source: str = field(metadata=describe("Source", "The agent that hands off; * is any agent."))
     targets: tuple[str, ...] = field(
@@ -58,7 +58,10 @@ def parse_route_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes
 
 
 def check_route_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
-    """Return the rows sorted by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
+    """Return the rows sorted by source, `*` last.
+
+    Raise `InvalidPolicy` for repeated sources, too many rows, or too much data.
+    """
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
     return values.check_table(table, "source", MOST_ROUTE_ROWS, attrgetter("source"))
 

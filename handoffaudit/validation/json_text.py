@@ -64,7 +64,8 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
 def split_array(raw: bytes, most: int) -> list[bytes]:
     """Return the raw bytes of the items of a JSON array, at most `most + 1` of them.
 
-    The limit bounds memory, because millions of items would take a hundred times the memory of the text. Raises
+    If `most + 1` items are returned, the array has more than `most`. The limit bounds memory, because millions of items
+    would take a hundred times the memory of the text. Raises
     `msgspec.DecodeError`, `UnicodeDecodeError` or `RecursionError` if the bytes are not a JSON array.
     """
     items = msgspec.structs.astuple(_array_decoder(most + 1).decode(raw))
@@ -102,7 +103,7 @@ def deeper_than(value: Any, limit: int) -> bool:
 
 
 def _depth_position(body: bytes, limit: int) -> int:
-    """Return the byte offset where the JSON goes one level too deep."""
+    """Return the byte offset where the JSON goes one level too deep, or 0 if it never does."""
     depth = 0
     in_string = escaped = False
     for position, byte in enumerate(body):
@@ -264,9 +265,9 @@ def to_json(value: Any) -> Any:
     """Return a copy of `value` in JSON types.
 
     Models, dataclasses, enums and times are converted. Other objects become their text. A value that JSON cannot
-    express (NaN, infinity, or an overlong number) becomes null, and half a surrogate pair becomes a question mark. A
-    value that is nested too deeply for the engine is cut one level beyond the limit, so that the engine still detects
-    the excess.
+    express (NaN, infinity, an overlong number, or a list or dict inside itself) becomes null, and half a surrogate pair
+    becomes a question mark. A value that is nested too deeply for the engine is cut one level beyond the limit, so that
+    the engine still detects the excess.
     """
     return _plain(value, (), MAX_DEPTH + 1)
 

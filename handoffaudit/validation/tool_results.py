@@ -37,7 +37,7 @@ MOST_READ: Final = 64 * 1024
 TOO_LONG: Final = object()
 
 _MOST_VALUES: Final = 2_000
-# A text of `MOST_READ` characters never has more values, so that no value can hide behind other values.
+# A text of `MOST_READ` characters never has more values than this, so no value is skipped.
 _ALL_VALUES: Final = MOST_READ
 _ECHOED: Final = "…"
 # A result repeats a text of the arguments if it has the whole text, or this many words of a longer text in a row.
@@ -52,7 +52,7 @@ _LONGEST_LABEL: Final = 60
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{1000,}={0,2}")
 _FILE: Final = "…"
 _NO_LABEL: Final = re.compile(r"[^\w@/+-]+")
-# A key such as `order_id` or `orderId` is the name of a field. All other keys of arguments can have values.
+# A key such as `order_id` or `orderId` is the name of a field. All other keys of arguments can contain values.
 _FIELD: Final = re.compile(r"[a-z_][A-Za-z_]*")
 
 
@@ -164,7 +164,10 @@ def label_in(place: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return the name without the characters that have a meaning in the path of a source."""
+    """Return the name without the characters that have a meaning in the path of a source.
+
+    A name that is too long becomes its hash.
+    """
     plain = _NO_LABEL.sub("_", name)
     return plain if len(plain) <= _LONGEST_LABEL else sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 

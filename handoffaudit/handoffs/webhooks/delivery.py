@@ -87,9 +87,9 @@ class DeliveryLease:
 
 
 def take(*, reliable: bool = False) -> DeliveryLease | None:
-    """Lease the due deliveries of a webhook that no other thread serves. Return None if no delivery is due.
+    """Lease up to `AT_ONCE` due deliveries of a webhook that no other thread serves.
 
-    `reliable` skips webhooks with failed deliveries.
+    Return None if there is no such webhook. `reliable` skips webhooks with failed deliveries.
     """
     for pk in list_ready(reliable=reliable):
         now = timezone.now()
@@ -111,7 +111,10 @@ def take(*, reliable: bool = False) -> DeliveryLease | None:
 
 
 def list_ready(*, reliable: bool = False) -> list[int]:
-    """Return the ids of webhooks with a due delivery, at most `LOOKED_AT`, webhooks without failures first."""
+    """Return the ids of at most `LOOKED_AT` webhooks with a due delivery, webhooks without failures first.
+
+    Webhooks that a thread serves, or whose deliveries must wait for a failed delivery, are left out.
+    """
     now = timezone.now()
     unsent = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
     later = unsent.filter(due_at__gt=now)
@@ -228,10 +231,10 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
-    """End a delivery that is too old, or that a later mail replaces; return whether the delivery was ended."""
+    """End a delivery that waited too long without a try, or that a later mail replaces; return whether it was ended."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and not delivery.tries:
-        why = "The delivery waited for three days without a try: others failed, or the webhook was paused."
+        why = "The delivery waited for three days without a try: earlier deliveries failed, or the webhook was paused."
         _give_up(lease, delivery, {"last_error": why})
         return True
     later = messages.find_latest(delivery)
@@ -294,7 +297,7 @@ RESERVED = 2
 
 
 class _Worker:
-    """A thread that dispatches events, and as many sender threads as needed.
+    """A thread that dispatches events, and up to `SENDERS` sender threads.
 
     All threads end with the process. The lease of a thread that died expires.
     """

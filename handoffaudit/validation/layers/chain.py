@@ -146,7 +146,10 @@ def skip(subject: Subject) -> str | None:
 
 
 def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Return the declared and the derived chain, which has at least the source if the chain's field is missing."""
+    """Return the declared and the derived chain.
+
+    If the field of the chain is missing, the declared chain is empty, and the derived chain has at least the source.
+    """
     record, derived = subject.record, subject.history.derived
     if not derives_chain(record):
         return record.call_chain, derived
@@ -296,7 +299,8 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     if history.derived is None or not declared or _agrees(declared, history):
         return
     known = f"{'' if history.derived_complete else '… → '}{format_chain(history.derived)}"
-    # The difference is only a note if the sender knows just the last agents: the limits apply to the longer chain.
+    # If the declared chain is the end of the derived chain, the sender knows only the last agents. This is only a note,
+    # because the limits apply to the longer chain anyway.
     yield make(
         DECLARED_DIFFERS,
         severity=Severity.INFO if history.derived[-len(declared) :] == declared else None,

@@ -120,8 +120,8 @@ _EXACT = 2.0**63
 def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
     """Yield the findings about a payload that does not match its declared hash or its declared size.
 
-    If a number of the payload may have lost digits when the document was read, a different hash proves nothing, and
-    neither hash nor size is reported.
+    If the hash differs, but a number of the payload may have lost digits when the document was read, the difference
+    proves nothing. Then neither the hash nor the size is reported.
     """
     if seal is None:
         return

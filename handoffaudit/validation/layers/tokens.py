@@ -31,8 +31,8 @@ COUNT_DRIFT: Final = Code(
     "tokens.count_drift",
     Severity.WARNING,
     "Declared token count is wrong",
-    what=f"The declared count differs by more than 30 % from the estimate ({ESTIMATE_FORMULA}), both of the document "
-    "as sent and of its compact JSON.",
+    what=f"The declared count differs by more than 30 % from two estimates ({ESTIMATE_FORMULA}): the estimate for the "
+    "document as sent, and the estimate for its compact JSON.",
     why="A receiver that plans its context by the declared count exceeds its limit, or drops content needlessly.",
     hint="Recount after the last change of the document: divide the characters of its compact JSON by "
     f"{CHARACTERS_PER_TOKEN}.",

@@ -228,9 +228,9 @@ def _then(when: Stated, column: Column, number: float) -> bool:
 
 
 def _bound(text: str, sentence: Sentence, columns: Sequence[Column], day: Stated | None) -> Iterator[Finding]:
-    """Yield a finding for each amount with a day; the amount must be one of that day's numbers.
+    """Yield a finding for each amount with a day. The finding agrees if the amount is one of that day's numbers.
 
-    `day` is the day that an earlier sentence speaks of.
+    `day` is the day that an earlier sentence speaks of. Whole numbers below 32 are skipped: they often count something.
     """
     for one in sentence.amounts if sentence.days or day else ():
         when = None if one.step == 1 and one.amount < _COUNTED else _day_of_amount(text, sentence, one, day)
@@ -249,7 +249,7 @@ def _bound(text: str, sentence: Sentence, columns: Sequence[Column], day: Stated
 
 
 def _day_of_amount(text: str, sentence: Sentence, amount: Stated, day: Stated | None) -> Stated | None:
-    """Return the day beside an amount, or else the last day that the text named before the amount."""
+    """Return the day beside an amount, else the last day that the text named before the amount, else None."""
     beside = _day_beside(text, sentence, amount)
     if beside is not None or _WHOLE.search(sentence.text):
         return beside
@@ -281,7 +281,7 @@ def _days_by_weekday(known: Sequence[Day]) -> dict[int, list[Day]]:
 
 
 def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sentence:
-    """Return the sentence with its weekdays added to its days, if no weekday occurs on two days of the data."""
+    """Return the sentence with its weekdays added to its days, if each weekday falls on only one day of the data."""
     if not by_weekday or any(len(days) > 1 for days in by_weekday.values()):
         return sentence
     found = [
@@ -293,7 +293,7 @@ def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sent
 
 
 def _weekdays(text: str, sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Iterator[Finding]:
-    """Yield a finding for each weekday beside a date; the date must fall on the weekday."""
+    """Yield a finding for each weekday beside a date. The finding agrees if the date falls on the weekday."""
     for match in _WEEKDAY.finditer(sentence.text) if by_weekday else ():
         for one in _dated(sentence, match):
             agrees = any(same_day(one.day, day) for day in by_weekday.get(_WEEKDAYS.index(match[1]), ()) if one.day)

@@ -148,8 +148,7 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The number of events in a batch. A batch also has at most this number of events that were committed late. The seal of
-# a tenant lists the late and the other events, their verdicts, and new policies.
+# The largest number of events in a batch. A batch also has at most this number of events that were committed late.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.

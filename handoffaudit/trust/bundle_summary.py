@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.trust.bundle_check import describe_left_out
 
 MOST_LISTED: Final = 200
@@ -25,7 +26,10 @@ _STYLE: Final = (
 
 @dataclass(slots=True)
 class Summary:
-    """The events and verdicts of a bundle by handoff, and its policy versions."""
+    """The events and verdicts of a bundle by handoff, its policy versions, and the number of decisions.
+
+    Approvals, declines and reopenings by people and API keys count as decisions.
+    """
 
     events: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     verdicts: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = field(default_factory=dict)
@@ -34,7 +38,9 @@ class Summary:
 
     def add_event(self, facts: Mapping[str, Any]) -> None:
         self.events.setdefault(facts["handoff_id"], []).append(facts)
-        self.decisions += facts["actor_kind"] != "system" and facts["from_state"] != ""
+        before, after = facts["from_state"], facts["to_state"]
+        decides = before != after and (after in DECIDED or (before in DECIDED and after in REVIEWABLE))
+        self.decisions += decides and facts["actor_kind"] != "system"
 
     def add_verdict(self, facts: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         if len(self.verdicts) < MOST_LISTED or facts["handoff_id"] in self.verdicts:

@@ -114,6 +114,12 @@ def test_a_bundle_has_documents_verdicts_policies_decisions_and_seals(tenant: Te
     assert entries[-1]["action"] == "strictness.save"
     for told in ("The chain is too long.", "ada", "chain.circular", "under"):
         assert told in summary
+    assert count_decisions(summary) == 3
+
+
+def count_decisions(summary: str) -> int:
+    (number,) = re.findall(r"Decisions of people and keys</\w+><td>([\d,]+)<", summary)
+    return int(number)
 
 
 def test_a_bundle_about_a_handoff_has_its_attempts(tenant: Tenant, tmp_path: Path) -> None:
@@ -123,7 +129,11 @@ def test_a_bundle_about_a_handoff_has_its_attempts(tenant: Tenant, tmp_path: Pat
     seal_all()
     subject = bundle.about_handoff(tenant, str(second.pk))
     assert [one.pk for one in subject.handoffs] == [first.pk, second.pk]
-    assert check(write(tmp_path / "x.zip", subject), own_key().public).problems == []
+    made = write(tmp_path / "x.zip", subject)
+    assert check(made, own_key().public).problems == []
+    with zipfile.ZipFile(made) as archive:
+        # The key that sent the second attempt has decided nothing.
+        assert count_decisions(archive.read("summary.html").decode()) == 0
 
 
 def test_what_a_sender_wrote_is_escaped_in_the_summary(tenant: Tenant, tmp_path: Path) -> None:

@@ -126,7 +126,8 @@ def find_key(folder: Path) -> SealKey | None:
         return parse_key(given, VARIABLE)
     path = folder / KEY_FILE
     try:
-        return parse_key(path.read_text(), str(path))
+        # Bytes that are not text are not a key either, and `parse_key` says so.
+        return parse_key(path.read_text("ascii", "replace"), str(path))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -138,13 +139,16 @@ def load_key(folder: Path) -> SealKey:
     if (found := find_key(folder)) is not None:
         return found
     path = folder / KEY_FILE
-    # Several processes may start at the same moment, and only one of them may make the key.
-    with suppress(FileExistsError):
-        draft = write_draft(folder, make_key())
-        try:
-            os.link(draft, path)
-        finally:
-            draft.unlink()
+    draft = write_draft(folder, make_key())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        # Another process started at the same moment and made the key.
+        pass
+    except OSError as error:
+        raise WrongKey(f"{path} can't be made ({error.strerror}). Set {VARIABLE}.") from error
+    finally:
+        draft.unlink()
     return parse_key(path.read_text(), str(path))
 
 

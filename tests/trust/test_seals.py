@@ -1,5 +1,6 @@
 """Tests that decisions, verdicts and policies are sealed, and that each change behind the product's back is found."""
 
+import errno
 import hashlib
 import uuid
 from datetime import datetime, timedelta
@@ -342,6 +343,19 @@ def test_the_key_changes_as_an_entry_of_the_chain(tenant: Tenant) -> None:
     assert len(chain.verify(tenant, old.public).problems) == 1
     with pytest.raises(signatures.WrongKey, match="not"):
         seals.change_key(make_key(), make_key())
+
+
+def test_a_key_that_cannot_be_read_or_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(signatures.os, "link", refuse)
+    with pytest.raises(signatures.WrongKey, match="Operation not permitted"):
+        signatures.load_key(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / signatures.KEY_FILE).write_bytes(b"\xff" * 32)
+    with pytest.raises(signatures.WrongKey, match="is not a seal key"):
+        signatures.load_key(tmp_path)
 
 
 def test_a_lost_key_is_replaced_with_a_note(tenant: Tenant) -> None:

@@ -101,7 +101,7 @@ class Server:
         A long body gets the time that its upload takes on a slow connection, if that is more than `seconds`. Raises
         `Undelivered` or `Rejected`.
         """
-        limit = max(seconds, len(body) / _LEAST_BYTES_PER_SECOND) + ON_THE_WAY_SECONDS
+        limit = max(seconds, len(body.encode("utf-8", "surrogatepass")) / _LEAST_BYTES_PER_SECOND) + ON_THE_WAY_SECONDS
         connection = self._create_connection()
         is_away = True
         try:

@@ -264,4 +264,4 @@ def percentile(values: list[float], share: float) -> float | None:
     if not values:
         return None
     ordered = sorted(values)
-    return ordered[max(-(-int(share * 1000) * len(ordered) // 1000) - 1, 0)]
+    return ordered[max(-(-round(share * 1000) * len(ordered) // 1000) - 1, 0)]

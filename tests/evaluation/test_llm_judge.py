@@ -80,4 +80,5 @@ def test_equal_questions_have_one_key() -> None:
 def test_percentiles_are_values_that_were_measured() -> None:
     values = [float(number) for number in range(100, 0, -1)]
     assert [percentile(values, share) for share in (0.5, 0.9, 0.95, 0.99)] == [50.0, 90.0, 95.0, 99.0]
+    assert percentile([float(number) for number in range(1, 1001)], 0.57) == 570.0
     assert (percentile([7.0], 0.99), percentile([], 0.5)) == (7.0, None)

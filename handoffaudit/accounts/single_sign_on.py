@@ -46,16 +46,16 @@ class Identity:
 
     @property
     def uid(self) -> str:
-        """Return the name under which the account is stored.
+        """Return a hash of issuer and subject, under which the account is stored.
 
-        A subject is unique at its issuer only, and may be longer than the column.
+        A subject alone is unique only at its issuer, and may be longer than the column.
         """
         return hashlib.sha256(f"{self.issuer}\n{self.subject}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The person who signs in. `kept` has the tenants that keep the person as their last administrator."""
+    """The person who signs in. `kept` has the tenants whose last administrator the person must stay."""
 
     person: Person
     kept: list[Tenant]
@@ -78,9 +78,10 @@ def parse_grant(text: str) -> tuple[str, Role]:
 
 
 def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
-    """Return the values of a claim that is a text or a list of texts; an absent claim has none.
+    """Return the values of a claim that is a text or a list of texts, at most `MOST_VALUES`.
 
-    The name may be a path with dots, such as `realm_access.roles`, unless the claim itself has dots in its name.
+    An absent claim has no values. Neither has a claim of another type, which is logged. A claim that has exactly this
+    name takes precedence. Otherwise, a name with dots, such as `realm_access.roles`, is the path to the claim.
     """
     value: Any = claims.get(name)
     if value is None:
@@ -97,7 +98,10 @@ def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
 
 
 def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
-    """Return the role in each tenant, by the short name of the tenant: of several roles, the role with most rights."""
+    """Return the role in each tenant, by the short name of the tenant: of several roles, the role with most rights.
+
+    If the claims grant no role, the default role of the settings is granted.
+    """
     granted: list[str] = []
     if settings.OIDC_ROLE_CLAIM:
         granted = [
@@ -114,7 +118,10 @@ def find_roles(claims: Mapping[str, Any]) -> dict[str, Role]:
 
 
 def managed_slugs() -> set[str]:
-    """Return the short names of all tenants in the settings of the provider, which manages their members."""
+    """Return the short names of all tenants that the settings of the provider name.
+
+    The provider manages the members of these tenants.
+    """
     return {parse_grant(text)[0] for text in list_grants()}
 
 
@@ -127,7 +134,8 @@ def list_grants() -> list[str]:
 def admit(identity: Identity) -> Admission:
     """Return the person of an account at the provider, with the roles that the account now has.
 
-    Create the person at the first sign-in. Raise `Refused` for somebody who may not sign in.
+    At the first sign-in, link the account to the person with its e-mail address, or create a person. Raise `Refused`
+    for somebody who may not sign in.
     """
     _check_email(identity.email)
     with transaction.atomic():
@@ -179,7 +187,8 @@ def _lock_tenants(identity: Identity) -> list[Tenant]:
     """Lock the tenants that the sign-in can change, and return the tenants in the settings of the provider.
 
     The sign-in can change members of the tenants in the settings, and adds to the audit logs of the person's tenants.
-    Every change locks tenants before people, in the order of their keys, so that two changes cannot deadlock.
+    Every change locks tenants before people, and tenants in the order of their primary keys, so that two changes cannot
+    deadlock.
     """
     slugs = managed_slugs()
     known = Q(membership__person__socialaccount__uid=identity.uid) | Q(membership__person__email__iexact=identity.email)
@@ -210,8 +219,8 @@ def _follow(tenant: Tenant, membership: Membership, role: Role | None) -> bool:
 def _find_by_email(email: str) -> Person | None:
     """Return the person with this e-mail address who has no account at the provider yet, or None.
 
-    Without a list of allowed domains, return None: a provider could then claim an address of a foreign domain, and
-    take over the person.
+    If the settings list no allowed domains, return None: otherwise a provider could claim an address of a foreign
+    domain, and take over the person. Raise `Refused` if several people have the address.
     """
     if not settings.OIDC_ALLOWED_DOMAINS:
         return None
@@ -231,7 +240,10 @@ def _link(identity: Identity, person: Person) -> None:
 
 
 def _free_name(email: str) -> str:
-    """Return a free name: the address, with a number if somebody else has that name."""
+    """Return a free name: the address, with a number if somebody else has that name.
+
+    Raise `Refused` if no number up to `MOST_PEOPLE_OF_A_NAME` is free.
+    """
     base = re.sub(r"[^\w.@+-]", "-", email)[:140]
     for number in range(1, MOST_PEOPLE_OF_A_NAME + 1):
         name = base if number == 1 else f"{base}-{number}"

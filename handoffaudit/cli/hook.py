@@ -36,7 +36,7 @@ class BadEvent(Exception):
 class Event:
     """An event of an agent host: `text` as received; `tool` and `name` are empty if the event has none.
 
-    `sent_back_before` means that a hook has blocked the end of the agent before.
+    `sent_back_before` means that a hook has already kept the agent from ending, and sent it back to work.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Event:
 
     @property
     def of_a_delegation(self) -> bool:
-        """Return whether the server is always asked about the event, because the event is part of a delegation."""
+        """Return whether the event is part of a delegation. The server is always asked about such an event."""
         return self.name in _OF_SUBAGENTS or (
             self.name in ("PreToolUse", "PostToolUse") and self.tool in DELEGATION_TOOLS
         )
@@ -63,7 +63,7 @@ class Event:
 
 
 def read_event(stream: BinaryIO) -> Event:
-    """Return the single event in the stream. Raises `BadEvent`."""
+    """Return the single event in the stream. Raises `BadEvent` if the stream holds no event or is too long."""
     raw = stream.read(LONGEST_BYTES + 1)
     if len(raw) > LONGEST_BYTES:
         raise BadEvent(f"it is longer than {LONGEST_BYTES // MIB} MiB")
@@ -134,7 +134,11 @@ class HookCommand(click.Command):
     show_default=True,
     help="Exit code for a blocked event. Claude Code requires 2.",
 )
-@click.option("--emit", is_flag=True, help="Exit with 0, and print JSON for Claude Code instead.")
+@click.option(
+    "--emit",
+    is_flag=True,
+    help="Print the decision as JSON for Claude Code, and exit with 0 even if the event is blocked.",
+)
 @click.option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -171,7 +175,7 @@ class HookCommand(click.Command):
     is_flag=True,
     help="Send waiting events, and read no event. Exits with 1 if events still wait or were set aside.",
 )
-@click.option("--any-key", is_flag=True, help="With --flush: also events read with another key.")
+@click.option("--any-key", is_flag=True, help="With --flush: also events that were read with another key.")
 def command(  # noqa: PLR0913 (click hands over each option)
     url: str | None,
     key: str | None,
@@ -270,7 +274,10 @@ def _decide(
 
 
 def _read_event(wrong: int) -> Event | None:
-    """Return the event, or None after a warning if the event can't be read, which must not stop an agent."""
+    """Return the event. If it can't be read, warn and return None, because a bad event must not stop an agent.
+
+    Raises `Stop` with the exit code `wrong` if standard input is a terminal.
+    """
     stream = sys.stdin.buffer if sys.stdin else io.BytesIO()
     if stream.isatty():
         raise Stop("The event is read from standard input: handoffaudit hook < event.json", wrong)
@@ -339,6 +346,7 @@ def mcp(url: str | None, key: str | None) -> None:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise Stop(f"The MCP SDK is missing or too old: install it with pip install '{MCP_EXTRA}'.") from error
-    # The SDK reads standard input in a thread, which would keep the process until the next line comes.
+    # The SDK reads standard input in a thread. Without this line, the thread would keep the process alive after Ctrl-C
+    # until the next line of input comes.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     create_server(found.url, found.key).run("stdio")

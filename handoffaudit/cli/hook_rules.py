@@ -32,13 +32,14 @@ _MOST_SHOWN = 3
 def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
     """Load the rules from a file that holds a list of rules, or an object with the list as `rules`.
 
-    Raises `Stop` with `code` if the file can't be read, is wrong, or may have been written by another user.
+    Raises `Stop` with the exit code `code` if the file can't be read, is wrong, or may have been written by another
+    user.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise Stop(f"The rules file {path} can't be read ({error.strerror}).", code) from error
-    # Check the open file, because another process can replace the path but not the open file.
+    # Check the open file and not the path: another process could put another file at the path after the check.
     with os.fdopen(descriptor, "rb") as file:
         if refused := _explain_distrust(os.fstat(descriptor), path):
             raise Stop(refused, code)
@@ -119,7 +120,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
 
 
 def _follow(process: "subprocess.Popen[bytes]", until: float) -> tuple[bytes, bool]:
-    """Return the end of the output and whether the process ended in time; do not reap the process."""
+    """Return the end of the output, and whether the process ended in time. The process is not reaped yet."""
     assert process.stdout is not None  # noqa: S101
     kept, reading = b"", True
     with selectors.DefaultSelector() as selector:

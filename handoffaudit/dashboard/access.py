@@ -82,7 +82,10 @@ def current_zone() -> tzinfo:
 
 
 def is_htmx(request: HttpRequest) -> bool:
-    """Return whether the response may be a partial; to restore its history, htmx requests the whole page."""
+    """Return whether the response may be a partial.
+
+    This holds for the requests of htmx, except those that restore a page of its history and need the whole page.
+    """
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
@@ -164,7 +167,10 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
 
 
 def find_member(request: HttpRequest) -> TenantMembership | None:
-    """Return the membership of the person in the tenant of the address, or None. The address need not have a page."""
+    """Return the membership of the person in the tenant of the address, or None.
+
+    The function also accepts an address at which there is no page.
+    """
     head, slug, *_ = [*request.path.strip("/").split("/"), "", ""]
     user = getattr(request, "user", None)
     if head != "t" or not re.fullmatch(r"[-\w]+", slug, re.ASCII) or user is None or not user.is_authenticated:

@@ -44,7 +44,7 @@ class Way:
 
     `packages` are the distributions to install; without packages, the code itself names the server and the key, and
     installs what it needs. `sees`, `misses` and `gate` hold the sentences of the page. `guide` names a guide of Help.
-    `delay` says when handoffs appear, for ways whose handoffs are made after the sender got its answer.
+    `delay` says when handoffs appear, if the server finds them only after it has answered the sender.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _example(file: str) -> str:
 
 
 def find_way(name: str) -> Way:
-    """Return the way with this name, or the first one."""
+    """Return the way with this name, or the first way if none has this name."""
     return next((way for way in WAYS if way.name == name), WAYS[0])
 
 

@@ -79,7 +79,7 @@ MOST_NEWS = 8
 
 MOST_MARKS = 20
 
-# The policies of `news.JUDGED_BY`, with the name of their pages.
+# The policies of `news.JUDGED_BY`, with the title and the URL name of their pages.
 _POLICIES: Final[Mapping[str, tuple[str, str]]] = {
     Kind.STRICTNESS: ("Strictness", "strictness"),
     Kind.RULES: ("Rules", "rules"),
@@ -129,7 +129,7 @@ class Shown:
 def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     period, bad = choose_period(request.GET.get("period", "") or "24h", OFFERED)
     until = timezone.now()
-    # The reports use the same period and previous period.
+    # Reports also get their period and the previous period from `window_of`, so the numbers agree.
     window = window_of({"period": period.name}, until)
     since = window.since
     unjudged = stats.count_unjudged(who.tenant)
@@ -185,7 +185,7 @@ def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int])
 def _attention(who: TenantMembership, waits: stats.Waiting, since: datetime) -> dict[str, Any]:
     """Return the items that need attention now. `waits` in the context joins the numbers that decisions change."""
     for_review, model = count_waiting(who.tenant, MOST_COUNTED), status.load_status(who.tenant)
-    # Without a key, the LLM checks nothing, and the page shows neither number.
+    # Without a key, the LLM checks nothing, so the page shows no number of first checks and of unverified handoffs.
     is_checked = model.standing is not status.Standing.NO_KEY
     return {
         "waiting": waits,
@@ -211,11 +211,11 @@ def _newer(
     waits: stats.Waiting,
     shown: Shown,
 ) -> HttpResponse:
-    """Answer the poll of an open overview: its parts that changed."""
+    """Answer the poll of an open overview with the parts of the page that changed."""
     parts: list[str] = []
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/page.html#figures", figures, request))
-    # A page that was loaded before an upgrade does not send what it shows.
+    # A page that was loaded before an upgrade does not send `waits`.
     if request.GET.get("waits", "") not in ("", _join_waits(waits)):
         context = figures | _attention(who, waits, shown.since)
         parts.append(render_to_string("dashboard/overview/page.html#attention", context, request))
@@ -337,7 +337,7 @@ class NewsLine:
 
 
 def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
-    """Return the news as lines, the most important first."""
+    """Return the context of the news: its lines, the most important first, and whether earlier handoffs exist."""
     slug = who.tenant.slug
     handoffs = reverse("dashboard:handoffs", args=[slug])
 
@@ -382,7 +382,7 @@ def _list_news(who: TenantMembership, news: News) -> dict[str, Any]:
 
 
 def first_steps(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Render the first steps."""
+    """Render the first steps, which an empty tenant shows in place of the overview."""
     context: dict[str, Any] = {
         "ways": WAYS,
         "watch": connect.watch(request, who),

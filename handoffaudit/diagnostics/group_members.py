@@ -223,7 +223,7 @@ def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of handoffs of each group that wait for a person now.
+    """The number of handoffs of each group that wait for a person now. Reassigned handoffs do not count.
 
     `more` means that not all waiting handoffs were read, so that each number is a minimum.
     """
@@ -233,9 +233,10 @@ class Waiting:
 
 
 def count_waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
-    """Return the numbers of waiting handoffs of these groups, counted fully unless the groups are very large.
+    """Return the numbers of waiting handoffs of these groups.
 
-    `of_all` holds the numbers of all groups, where the caller has read them.
+    If the groups are very large, return the numbers of all groups instead, as `count_waiting` does. `of_all` holds
+    these numbers if the caller has read them already.
     """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
         return of_all or count_waiting(tenant)
@@ -308,7 +309,7 @@ class DecisionCounts:
 
     @property
     def mark(self) -> str:
-        """Return a text that each decision on these handoffs changes."""
+        """Return a text that changes with each decision on these handoffs."""
         numbers = (self.approved, self.declined, self.undecided, *(one.event.pk for one in self.decisions))
         return ".".join(map(str, numbers))
 

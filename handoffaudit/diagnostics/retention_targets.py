@@ -1,8 +1,8 @@
 """The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
 The age of a row comes from its primary key, which begins with a time. For most rows, this is the time of arrival. For a
-handoff with `sent_at`, it is that time, and for a file report the time in the report. The age of an hourly count comes
-from its hour.
+handoff with `sent_at`, it is that time, and for a file report the time in the report. Log blocks and LLM calls have a
+second time, which must be old as well. The age of an hourly count comes from its hour.
 """
 
 import uuid
@@ -125,8 +125,8 @@ class RetentionTarget:
     `remove` removes the rows of a batch within a transaction, and returns the number of removed items. `weight` is the
     column with the number of items in a row, or empty if each row is one item. `handoff` and `trace` are the columns by
     which legal holds find the rows. `batch` is the number of rows in one transaction, 0 for the usual number.
-    `has_timed_key` says that the primary key begins with a time. `remove_rest` removes some related rows that have no
-    such key, and returns their number.
+    `has_timed_key` says that the primary key begins with a time. `remove_rest` removes a batch of related rows that
+    have no such key, and returns their number.
     """
 
     there: Callable[[Tenant], Rows]
@@ -343,8 +343,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs after an id, and return the id of the last one and their number.
 
-    Return None, and remove none, if there are none, if some of them must stay, or if `removal.is_dense` refuses their
-    range, for example because the partition with their documents was not dropped.
+    Return None without removing a handoff if no handoff follows, if one of the next handoffs must stay, or if
+    `removal.is_dense` refuses their range, for example because the partition with their documents was not dropped.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:
@@ -357,7 +357,10 @@ def remove_next_handoffs(
 
 
 def _hours(tenant: Tenant) -> "QuerySet[HourlyCount]":
-    """Return the hourly counts that are not added up yet: all but the first hour of each day."""
+    """Return the hourly counts that are not added up yet.
+
+    The counts of a day are added up in its first hour, so these are the counts of all other hours.
+    """
     return HourlyCount.objects.filter(tenant=tenant).exclude(hour__hour=0)
 
 

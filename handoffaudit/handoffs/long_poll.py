@@ -1,4 +1,4 @@
-"""Long polling: requests wait for a verdict or a decision, notified through Redis or by polling the database."""
+"""Long polling: requests wait for a verdict or a decision. Messages of Redis, or polls of the database, wake them."""
 
 import threading
 import time

@@ -53,7 +53,8 @@ class _UnreadableError(Exception):
 def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
     """Yield the path and the text of every skill below `folder`, sorted by path.
 
-    The text is None if the file cannot be read. Links to folders are followed one level deep.
+    The text has at most 65,536 characters, and is None if the file cannot be read. Links to folders are followed one
+    level deep.
     """
     for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
         yield str(path), _read_text(path)
@@ -95,7 +96,7 @@ def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
 
 @lru_cache(maxsize=1024)
 def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the known names most similar to `target`, the most similar first."""
+    """Return the three known names that are most similar to `target`, or fewer, the most similar first."""
     return tuple(nearest(target, sorted(known), _MOST_NEAR))
 
 
@@ -119,7 +120,7 @@ def known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int
 def _name(text: str | None) -> str:
     """Return the name in the front matter, or an empty text if there is no name or no front matter.
 
-    Raises _UnreadableError if the front matter cannot be parsed.
+    Raises _UnreadableError if `text` is None, which means an unreadable file, or if the front matter cannot be parsed.
     """
     if text is None:
         raise _UnreadableError
@@ -209,9 +210,10 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
     """Return the role that the name, the form and the earlier handoffs of the source suggest.
 
     `behaviour` holds the forms of the source's newest handoffs before this handoff. The name of a person or a tool
-    decides the role, and an answer to a tool call comes from an observer. Else, the source is an observer if this
-    handoff and most of the earlier handoffs look like the output of a program. Any other source is a worker, because
-    many agents with a browser also write answers of their own.
+    decides the role. Otherwise, an answer to a tool call comes from an observer. Otherwise, the source is an observer
+    if this handoff looks like the output of a program, and so do at least 60 % of its newest handoffs: this one and
+    up to seven before it. Any other source is a worker. One handoff alone proves little: an agent with a browser hands
+    over pages, and often also answers of its own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)
     has_form = was_called or looks_observed(record)

@@ -35,8 +35,9 @@ _NOTHING = re.compile(r"\b(?:output|results?):\s*(?:\[\]|\{\}|None|null|\"\")?\s
 class Origin:
     """One wrong value. All steps are indexes into the trace.
 
-    `step` is the first step that contains the value, `flagged` are the steps with a finding about the value, and
-    `carriers` the steps after `step` that contain the value.
+    `step` is the first step that contains the value. `from_outside` is true if a person or a tool supplied the value at
+    this step, or if the context of this step contains the value. `flagged` are the steps with a finding about the
+    value, and `carriers` the steps after `step` that contain the value.
     """
 
     value: str
@@ -95,9 +96,10 @@ def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Shar
 def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
     """Return the finding that may have caused the other findings, or None if there are no findings.
 
-    Values that did not come from outside take precedence over all other findings. Among these values, the earliest
-    origin wins. Within one origin, numbers come first, then dates, identifiers and names; of one kind, the value
-    with the most carriers comes first. Wording without a digit ranks after all other values.
+    Findings about values that did not come from outside take precedence over all other findings. Among findings of
+    equal precedence, wording without a digit comes last. All other findings are ranked by their origin, the earliest
+    first. Within one origin, numbers come first, then dates, identifiers, names and the rest; of one kind, the value
+    with the most carriers comes first.
     """
     own = [one for one in attributed if one.flaw.value and not one.from_outside]
     return min(own or attributed, key=_weight, default=None)

@@ -126,7 +126,10 @@ class ShownClaim:
 
     @property
     def is_open(self) -> bool:
-        """Return whether somebody should look at the claim: a value is in no source, or no supplied source is named."""
+        """Return whether somebody should look at the claim.
+
+        This holds if a value is in no source, or if the claim names no source or an unknown source.
+        """
         return self.is_doubtful or any(value.status == "ungrounded" for value in self.values)
 
 
@@ -158,7 +161,7 @@ def claims_of(
     searched: Sequence[str] = (),
     results: Mapping[str, ToolResult] = MappingProxyType({}),
 ) -> Claims | None:
-    """Return the claims of a verdict; None if the verdict has no claims.
+    """Return the claims of a verdict, open claims first; None if the verdict has no claims.
 
     `document` holds the claims' full texts, which the verdict may have cut. `results` holds the tool results of the
     trace by their labels in the verdict.
@@ -236,7 +239,7 @@ def _show_claim(
 
 
 def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
-    """Return the part of a source that contains the claim's values, or else the source's beginning."""
+    """Return a source with an excerpt: its beginning, or a later part if the first of the claim's values is there."""
     if content is None:
         return Cited(cut(name, MOST_NAME), "", is_known=False)
     by_text = {value.text.lower(): value for value in values if value.status == "grounded" and value.text}

@@ -180,8 +180,8 @@ def tree(
 ) -> Node:
     """Return the tree of the part `path` of a document, with its entries from `start` to before `end`.
 
-    The places of findings are always shown, and the rest level by level within the bounds. `counted` holds
-    the places of all findings where `spots` holds only some of them.
+    The places of findings are always shown, and the rest level by level within the bounds. `counted` holds the places
+    of all findings where `spots` holds only some of them. Raise `PartNotFoundError` if there is no such part.
     """
     location, part = _part(value, path)
     builder = _Builder(bounds, len(location))
@@ -193,7 +193,10 @@ def tree(
 
 
 def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
-    """Return a piece of the text at `path`, the start of the next piece (0: none), and the full length."""
+    """Return a piece of the text at `path`, the start of the next piece (0: none), and the full length.
+
+    Raise `PartNotFoundError` if there is no text at `path`.
+    """
     _, part = _part(value, path)
     if not isinstance(part, str):
         raise PartNotFoundError(path)
@@ -202,7 +205,10 @@ def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
 
 
 def place_of(value: Any, path: str) -> str:
-    """Return the part's place in readable form; an empty string for the whole document."""
+    """Return the part's place in readable form; an empty string for the whole document.
+
+    Raise `PartNotFoundError` if there is no such part.
+    """
     return readable(dotted_path(_cleaned(_part(value, path)[0])))
 
 

@@ -55,7 +55,7 @@ def body_of(handoff: Handoff) -> HandoffBody:
 
 
 def parse_body(body: HandoffBody, of: str = "") -> Any:
-    """Return the parsed document, `context` or `evidence`; None if it is absent or cannot be parsed."""
+    """Return the parsed document or, if `of` names it, `context` or `evidence`; None if absent or not parsable."""
     if not of:
         return parse_json(bytes(body.original))[0]
     raw = body.context if of == "context" else body.evidence
@@ -84,7 +84,7 @@ def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sour
 
 
 def results_of(handoff: Handoff, verdict: Mapping[str, Any] | None) -> dict[str, ToolResult]:
-    """Return the tool results of the trace by their labels, if a value of the verdict rests on one of them."""
+    """Return the trace's tool results that are evidence, by label; none if no value of the verdict rests on one."""
     if not handoff.trace_id or not rests_on_results(verdict):
         return {}
     found = tool_results.list_results(handoff.tenant_id, handoff.trace_id, limit=MOST_RESULTS, only_evidence=True)
@@ -182,8 +182,8 @@ class ShownDocument:
 def choose_document(body: HandoffBody, content: Mapping[str, Any] | None) -> ShownDocument:
     """Return the document to show, with the findings of the verdict.
 
-    The page shows the document that was judged, unless a deciding finding is about the document that arrived:
-    a report that cannot be used, or a document that breaks the rules of its older version. Findings about the
+    The page shows the document that was judged, unless a deciding finding is about the document that arrived: a report
+    whose handoff file cannot be used, or a document that breaks the rules of its older version. Findings about the
     document that arrived have no place in the converted document.
     """
     found = findings_of(content)
@@ -249,7 +249,7 @@ STATUS_WORDS = {
     RepairStatus.ESCALATED: "No repair led to a document without errors.",
 }
 
-# Texts for a repair that stored no new version of the handoff, because no candidate passed.
+# Texts for a repair in which no candidate passed, so that no new attempt replaced the handoff.
 STORED_WORDS = {RepairStatus.ESCALATED: "The tries are stored, and the handoff is escalated to a person."}
 
 
@@ -323,7 +323,7 @@ def lineage_context(
 
 
 def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | None:
-    """Compare the two attempts that the address names; otherwise preselect the first and the last attempt."""
+    """Compare the two attempts that the address names, or preselect the first and the last; None for one attempt."""
     known = {str(one.handoff.pk): one.handoff for one in lineage}
     before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
     if before and after:

@@ -1,4 +1,4 @@
-"""The LLM prompts of a handoff type or workflow: the page and the editor."""
+"""The page and the editor of LLM prompts, each for a handoff type, for a workflow or for all handoffs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -215,7 +215,7 @@ def editor_for(now: Rows, row: PromptRow, *, as_shipped: bool = False) -> Editor
 def editor_for_new(now: Rows, use: Use) -> Editor:
     """Return an editor of a new prompt, which starts with the shipped prompt.
 
-    The prompt is for all handoffs, or for one type where all handoffs already have a prompt.
+    The prompt is for all handoffs or, if there is already a prompt for all handoffs, for one type.
     """
     scope = TYPE if now.row(PromptRow(use, "").name) else ALL
     return Editor(base_version=now.version, row="", use=use, scope=scope, text=shipped_text(use), tried=_USUAL)

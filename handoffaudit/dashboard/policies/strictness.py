@@ -62,7 +62,9 @@ class Named:
 class Effect:
     """The effect of a row on handoffs, and the period that was counted.
 
-    Addresses are empty if no list shows exactly these handoffs.
+    `would_address` is the address of a list of the handoffs that the row would block in enforce mode. `stopped_address`
+    is that of the handoffs that the row blocked. Each is empty if there are no such handoffs. Both are empty for the
+    row for any other type, because no list shows exactly its handoffs.
     """
 
     stopping: BlockStats

@@ -51,7 +51,7 @@ _DONE = {
     Decision.HANDLED: "marked as handled",
 }
 
-# No handoff is older than this year, and dates near the year 1 can lie outside the range of `datetime` in UTC.
+# No handoff is from before the year 2000. Dates near the year 1 can lie outside the range of `datetime` in UTC.
 FIRST_YEAR = 2000
 
 

@@ -24,9 +24,9 @@ register = Library()
 
 @register.inclusion_tag("components/tabs.html", takes_context=True)
 def tabs(context: Context, group: str, current: str) -> dict[str, Any]:
-    """Render the tabs of a menu page: `{% tabs "settings" "settings_keys" %}`. The second argument is the open tab.
+    """Render the tabs of a menu page: `{% tabs "settings" "settings_keys" %}`. The second argument names the open tab.
 
-    If several tabs have the same URL, `show` in the context names the open tab.
+    If several tabs have the same name, `show` in the context says which of them is open.
     """
     who = context["who"]
     allowed = [tab for tab in TABS[group] if who.may(tab.least)]

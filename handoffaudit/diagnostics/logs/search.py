@@ -183,10 +183,11 @@ ROWS = 20
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
     """Return matching lines of the tenant's logs, newest first.
 
-    A bad line has the time of the line before it. At the beginning of a block, a bad line has the earliest time of the
-    block or, if no line has a time, of the import. The search opens one block at a time, newest first, and holds only
-    the lines of the page in memory. The search stops when the page is full, or when it reaches its limits of blocks and
-    seconds; the page then has a cursor to continue from. Raise `FilterError` for an invalid cursor.
+    A bad line has the time of the line before it. At the beginning of a block, a bad line has the earliest time in the
+    block. If no line of the block has a time, its lines have the time of the import. The search opens one block at a
+    time, newest first, and holds only the lines of the page in memory. The search stops when the page is full, or when
+    it reaches its limits of blocks and seconds; the page then has a cursor to continue from. Raise `FilterError` for an
+    invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _filter_by_time(tenant, query)

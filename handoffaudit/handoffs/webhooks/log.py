@@ -30,8 +30,9 @@ _FAILED = Q(delivered_at=None, tries__gt=0)
 class Health:
     """Delivery health of one webhook.
 
-    `delivered_at` is the time of the last delivery, `failed` the number of deliveries of the last 24 hours that failed
-    (retried or given up), and `waiting` the number not yet delivered. Numbers stop at `COUNTED_AT_MOST`.
+    `delivered_at` is the time of the last successful delivery. `failed` is the number of deliveries of the last 24
+    hours that failed and were not delivered since: they wait for a retry, or were given up. `waiting` is the number of
+    deliveries that are neither delivered nor given up. Numbers stop at `COUNTED_AT_MOST`.
     """
 
     delivered_at: datetime | None
@@ -97,7 +98,7 @@ def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
 
 
 def send_test(subscriber: Subscriber) -> Answer:
-    """Send a test event once, now, and store it in the delivery log."""
+    """Send a test event at once, without retries, and store its delivery in the log. Return the receiver's answer."""
     pk, now = new_id(), timezone.now()
     payload = events.dump(pk, TEST, now, subscriber.tenant.slug, {})
     about = f"test:{uuid.uuid4().hex}"
@@ -117,7 +118,8 @@ def send_test(subscriber: Subscriber) -> Answer:
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Send a finished or waiting delivery as soon as possible, with the full number of tries.
 
-    Raise `Refused`, `Subscriber.DoesNotExist` or `Delivery.DoesNotExist`.
+    Raise `Refused` if the webhook is paused, for a test event, and for a delivery that is being sent. Raise
+    `Subscriber.DoesNotExist` or `Delivery.DoesNotExist` if the tenant has no such webhook or delivery.
     """
     lock_tenant(tenant)
     to = Subscriber.objects.get(tenant=tenant, pk=subscriber)

@@ -166,9 +166,7 @@ def lists_by_name(name: str) -> dict[str, list[str]]:
     """Return lists of texts by name from a JSON object, whose values are texts or lists of texts."""
     given = os.environ.get(name, "").strip()
     try:
-        found = {
-            key: [value] if isinstance(value, str) else list(value) for key, value in json.loads(given or "{}").items()
-        }
+        found = {key: value if isinstance(value, list) else [value] for key, value in json.loads(given or "{}").items()}
         readable = all(isinstance(text, str) for texts in found.values() for text in texts)
     except (ValueError, TypeError, AttributeError, RecursionError):
         readable = False

@@ -131,7 +131,8 @@ def test_lists_by_name_are_texts_or_lists(
 
 
 @pytest.mark.parametrize(
-    "given", ["crew=reviewer", "[]", "7", '"a"', '{"a": 7}', '{"a": [7]}', '{"a": null}', "[" * 9999]
+    "given",
+    ["crew=reviewer", "[]", "7", '"a"', '{"a": 7}', '{"a": [7]}', '{"a": null}', '{"a": {"admin": 1}}', "[" * 9999],
 )
 def test_lists_by_name_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("ROLES", given)

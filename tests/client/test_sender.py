@@ -336,6 +336,18 @@ def test_a_proxy_of_the_environment_is_used_for_https(monkeypatch: pytest.Monkey
     assert asked[0].startswith(b"CONNECT audit.example.com:443 HTTP/1.")
 
 
+@pytest.mark.parametrize("address", ["http://proxy:99999", "proxy:secret", "http://[::1", "http://pro xy:80"])
+def test_a_malformed_proxy_is_an_outage(
+    create: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("https_proxy", address)
+    verdict = create(url="https://audit.example.com").gate("a", "b", 1)
+    assert verdict
+    assert verdict.state == "unverified"
+    assert "the proxy in https_proxy is not an address" in verdict.why
+    assert "secret" not in verdict.why
+
+
 def test_a_line_that_breaks_the_server_keeps_no_other_back(
     sender_of: Callable[[str], Sender], spool: Spool, clock: Clock, server: FakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:

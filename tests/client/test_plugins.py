@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from handoffaudit_client.langchain.messages import lift
 
 from tests.client.conftest import FOLDER
 
@@ -52,3 +53,17 @@ def test_each_module_of_a_plug_in_is_short(name: str) -> None:
     lengths = {path.name: path.read_text().count("\n") for path in (FOLDER / "handoffaudit_client" / name).glob("*.py")}
     assert len(lengths) >= 2
     assert max(lengths.values()) <= MOST_LINES, lengths
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ("system", "Be brief."),
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+        {"type": "system", "content": "Be brief."},
+    ],
+)
+def test_the_prompt_of_an_agent_is_not_handed_over(prompt: object) -> None:
+    assert lift(None, {"messages": [{"role": "user", "content": "Order 40 chairs."}, prompt]}) == "Order 40 chairs."
+    assert lift(None, {"messages": [prompt]}) == {}

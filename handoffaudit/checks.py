@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
@@ -70,12 +70,23 @@ def weak_secret_key(**_: object) -> list[CheckMessage]:
     ]
 
 
+def _split(url: str) -> SplitResult:
+    """Return the parts of an address. A malformed address has no parts."""
+    try:
+        parts = urlsplit(url)
+        # Reading the port checks the port, too.
+        _ = parts.port
+    except ValueError:
+        return urlsplit("")
+    return parts
+
+
 @register(TAG)
 def public_url_is_usable(**_: object) -> list[CheckMessage]:
     url = settings.PUBLIC_URL
     if not url:
         return []
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
         return [
             Error(
@@ -134,10 +145,8 @@ def any_host(**_: object) -> list[CheckMessage]:
 
 @register(TAG)
 def public_without_https(**_: object) -> list[CheckMessage]:
-    if not settings.PUBLIC_URL.startswith("http://") or urlsplit(settings.PUBLIC_URL).hostname in {
-        "localhost",
-        "127.0.0.1",
-    }:
+    parts = _split(settings.PUBLIC_URL)
+    if parts.scheme != "http" or parts.hostname in {"localhost", "127.0.0.1"}:
         return []
     return [
         Warning(

@@ -112,6 +112,13 @@ def web_address(name: str) -> str:
     if value and not value.startswith(("http://", "https://")):
         host = value.rpartition("://")[2]
         raise ImproperlyConfigured(f"{name} is {value!r}: write it with http or https, e.g. https://{host}.")
+    try:
+        # Reading the port checks the port, too.
+        _ = urlsplit(value).port
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}, which is not an address ({error}): correct the host or the port."
+        ) from error
     return value
 
 

@@ -39,6 +39,8 @@ UNSAFE = [
     ("E002", {"SECRET_KEY": "a" * 60}),
     ("E003", {"PUBLIC_URL": "audit.example.com"}),
     ("E003", {"PUBLIC_URL": "https://audit.example.com/path", **PROXY}),
+    ("E003", {"PUBLIC_URL": "http://[::1"}),
+    ("E003", {"PUBLIC_URL": "http://localhost:99999"}),
     ("E004", {"PUBLIC_URL": "https://audit.example.com", **PROXY}),
     ("E024", {"ALLOWED_HOSTS": ["localhost", "https://audit.example.com"]}),
     ("E024", {"ALLOWED_HOSTS": ["audit.example.com:8000"]}),

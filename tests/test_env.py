@@ -20,6 +20,13 @@ def test_an_address_without_its_scheme_is_refused(monkeypatch: pytest.MonkeyPatc
         web_address("ANTHROPIC_BASE_URL")
 
 
+@pytest.mark.parametrize("value", ["http://[::1", "https://gateway.example.com:99999"])
+def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
+    with pytest.raises(ImproperlyConfigured, match=r"ANTHROPIC_BASE_URL is .*: correct the host or the port"):
+        web_address("ANTHROPIC_BASE_URL")
+
+
 @pytest.mark.parametrize("value", ["", "http://127.0.0.1:8099", "https://gateway.example.com/v1"])
 def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", value)

@@ -1,11 +1,15 @@
-"""Tests of the names of collected static files, which depend on their content and on files they refer to."""
+"""Tests of the collected static files: their folder, and names that depend on content and on referenced files."""
 
 import re
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 from django.core.files.storage import FileSystemStorage
+from pytest_django import Settings
 
+from handoffaudit.cli import Stop
+from handoffaudit.cli.serve.setup import STAMP, collect_static
 from handoffaudit.staticfiles import BUNDLE, Storage
 
 NAMED = re.compile(r'(?:from|import) "\./([^"]+)";')
@@ -45,3 +49,27 @@ def test_the_sheets_are_collected_as_one_bundle(tmp_path: Path) -> None:
     assert [layers[0], layers[-1]] == ["tokens", "utilities"]
     assert "--page:" in text
     assert text.count("{") == text.count("}")
+
+
+@pytest.fixture
+def named_folder(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder that `HANDOFFAUDIT_STATIC` names."""
+    settings.STATIC_ROOT = tmp_path
+    monkeypatch.setenv("HANDOFFAUDIT_STATIC", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_with_other_files_is_not_emptied(named_folder: Path) -> None:
+    (named_folder / "mine.txt").write_text("my only copy")
+    with pytest.raises(Stop, match="name a new or empty folder") as refused:
+        collect_static()
+    assert f"HANDOFFAUDIT_STATIC is '{named_folder}'" in refused.value.message
+    assert [path.name for path in named_folder.iterdir()] == ["mine.txt"]
+
+
+def test_files_of_a_killed_start_are_replaced(named_folder: Path) -> None:
+    collect_static()
+    (named_folder / "staticfiles.json").unlink()
+    (named_folder / STAMP).write_text("")
+    collect_static()
+    assert (named_folder / "staticfiles.json").is_file()

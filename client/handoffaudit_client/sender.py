@@ -132,6 +132,8 @@ class Sender:
         self._is_told_to_wait = False
         self._adopt_at = 0.0
         self._most_lines = MOST_LINES
+        # The lines of the current batch. They count once the whole batch is delivered.
+        self._batch_sent = self._batch_refused = 0
         # For each line at which the server broke: how often it broke with other lines sent in between, and the number
         # of lines sent until then.
         self._suspects: dict[bytes, tuple[int, int]] = {}
@@ -229,6 +231,8 @@ class Sender:
             if later.is_broken and (self._failures >= _PATIENCE or self._most_lines < MOST_LINES):
                 self._isolate(spool, batch)
             return self._wait_after(later)
+        self.sent += self._batch_sent
+        self.refused += self._batch_refused
         spool.finish(batch)
         is_full = len(batch.lines) == self._most_lines
         self._most_lines = min(self._most_lines + max(self._most_lines // 8, 1), MOST_LINES)
@@ -262,7 +266,11 @@ class Sender:
             self._refuse(f"the server breaks at {line[1:200].decode('utf-8', 'replace')}…")
         else:
             self._suspects[line] = (rounds, self.sent)
-            spool.append(line)
+            try:
+                spool.append(line)
+            except OSError:
+                # On a full disk, the line stays where it is.
+                return
             while len(self._suspects) > _MOST_SUSPECTS:
                 del self._suspects[next(iter(self._suspects))]
         spool.finish(batch)
@@ -281,6 +289,7 @@ class Sender:
 
     def _deliver(self, lines: list[bytes]) -> None:
         """Send lines: tool results first, because they are evidence for the handoffs. Raises `Later`."""
+        self._batch_sent = self._batch_refused = 0
         results: dict[bytes, list[bytes]] = {}
         handoffs: list[bytes] = []
         for line in lines:
@@ -292,7 +301,7 @@ class Sender:
             if kind == RESULT and result and len(trace) <= _LONGEST_TRACE:
                 results.setdefault(trace, []).append(result)
             else:
-                self.refused += 1
+                self._batch_refused += 1
                 self._refuse("a line of the spool that this client did not write")
         for trace, found in results.items():
             for start in range(0, len(found), _MOST_RESULTS):
@@ -305,7 +314,7 @@ class Sender:
         answer = self._post(_BATCH, b"\n".join(lines), headers, f"{len(lines)} handoffs")
         if answer is None:
             if len(lines) == 1:
-                self.refused += 1
+                self._batch_refused += 1
                 return
             # One line may be the cause, or a proxy takes no body of this size.
             half = len(lines) // 2
@@ -321,9 +330,9 @@ class Sender:
     def _count(self, item: dict[str, object]) -> None:
         status = item.get("status")
         if status in (200, 202):
-            self.sent += 1
+            self._batch_sent += 1
             return
-        self.refused += 1
+        self._batch_refused += 1
         why = " ".join(str(item[name]) for name in ("title", "detail") if item.get(name))
         issues = item.get("issues")
         if isinstance(issues, list):
@@ -335,9 +344,9 @@ class Sender:
         headers = {"Content-Type": "application/json"}
         answer = self._post(path, b"[%s]" % b",".join(results), headers, f"{len(results)} tool results")
         if answer is not None:
-            self.sent += len(results)
+            self._batch_sent += len(results)
         elif len(results) == 1:
-            self.refused += 1
+            self._batch_refused += 1
         else:
             half = len(results) // 2
             self._send_results(trace, results[:half])

@@ -51,9 +51,17 @@ class ToolCall:
         self.__exit__(kind)
 
     def __call__(self, function: Function) -> Function:
-        """Return a wrapper of the function that records each call that returns."""
+        """Return a wrapper of the function that records each call that returns.
+
+        Raises `TypeError` for a generator function, which returns before it has the result of the tool.
+        """
         import inspect
 
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{self._tool!r} is a generator, whose result is not known when it returns: record it with "
+                "`with client.tool_result(…) as call:` instead of the decorator"
+            )
         signature = _signature_of(function)
 
         def record(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:

@@ -222,12 +222,23 @@ class Server:
 
 
 def _proxy_for(host: str) -> tuple[str, int] | None:
-    """Return the proxy that the environment names for a host with HTTPS; None if there is none."""
-    given = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
-    if not given:
+    """Return the proxy that the environment names for a host with HTTPS; None if there is none.
+
+    Raises `Unreachable` if the address of the proxy is malformed.
+    """
+    variable = "https_proxy" if os.environ.get("https_proxy") else "HTTPS_PROXY"
+    given = os.environ.get(variable)
+    if not given or proxy_bypass(host):
         return None
-    parts = urlsplit(given if "://" in given else f"http://{given}")
-    return (parts.hostname, parts.port or 80) if parts.hostname and not proxy_bypass(host) else None
+    try:
+        parts = urlsplit(given if "://" in given else f"http://{given}")
+        name, port = parts.hostname or "", parts.port or 80
+    except ValueError:
+        # The text of this error may contain a part of a password.
+        name, port = " ", 0
+    if " " in name or not name.isprintable():
+        raise Unreachable(f"the proxy in {variable} is not an address: write it like http://proxy.example.com:3128")
+    return (name, port) if name else None
 
 
 def _left(until: float) -> float:

@@ -175,7 +175,7 @@ class KeyWith(HttpBearer):
         if identity is None:
             log_refused(token, request)
             return None
-        _count(identity)
+        self.count(request, identity)
         if identity.scopes.isdisjoint(self.scopes):
             raise Problem(
                 403,
@@ -191,6 +191,19 @@ class KeyWith(HttpBearer):
             _check_room()
             _check_file()
         return Caller(identity)
+
+    def count(self, request: HttpRequest, identity: KeyIdentity) -> None:
+        """Count the request against the rate of the key. Raises `Problem` if the key is over its rate."""
+        most = settings.RATE_PER_MINUTE
+        wait = _rate.seconds_to_wait(identity.key_id, most)
+        if wait:
+            raise Problem(
+                429,
+                "Too many requests",
+                f"The key {identity.name!r} may make {most:,} requests per minute. Try again in {wait} seconds.",
+                headers={"Retry-After": str(wait)},
+                limit=f"{most}/minute",
+            )
 
 
 # Checking the free space takes a tenth of the time of a submission, so the result is used for this long. In this
@@ -227,19 +240,6 @@ def _check_file() -> None:
             f"The database {fault.symptom}. Try again in {fault.retry_after} seconds.",
             headers={"Retry-After": str(fault.retry_after)},
             cause=fault.cause.value,
-        )
-
-
-def _count(identity: KeyIdentity) -> None:
-    most = settings.RATE_PER_MINUTE
-    wait = _rate.seconds_to_wait(identity.key_id, most)
-    if wait:
-        raise Problem(
-            429,
-            "Too many requests",
-            f"The key {identity.name!r} may make {most:,} requests per minute. Try again in {wait} seconds.",
-            headers={"Retry-After": str(wait)},
-            limit=f"{most}/minute",
         )
 
 

@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import Field
 
-from handoffaudit.accounts.keys import authenticate
+from handoffaudit.accounts.keys import KeyIdentity
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api.auth import Caller, KeyWith, caller
+from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
 from handoffaudit.api.schemas import ProblemOut
@@ -35,15 +35,13 @@ class _HookKey(KeyWith):
     Events over the rate are stored, and answered without waiting for a verdict.
     """
 
-    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+    def count(self, request: HttpRequest, identity: KeyIdentity) -> None:
         try:
-            return super().authenticate(request, token)
-        except Problem as refused:
-            identity = authenticate(token) if refused.status == 429 else None
-            if identity is None or self.scope not in identity.scopes:
+            super().count(request, identity)
+        except Problem:
+            if self.scope not in identity.scopes:
                 raise
             request.over_rate = True  # type: ignore[attr-defined]
-            return Caller(identity)
 
 
 class RuleResultOut(Answer):

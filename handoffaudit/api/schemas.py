@@ -257,9 +257,9 @@ class SummaryOut(Answer):
     flags: Annotated[dict[str, bool], Stored] = Field(
         description="Marks beside the state: `warnings` (has warnings), `shadowed` (accepted in shadow mode), "
         "`overdue` (held longer than the type allows), `parked` (judging failed several times), `escalated` (a "
-        "finding is critical, or retries and repair did not help; first in review), `unverified` (the LLM was "
-        "unavailable), `flagged` (accepted or approved unverified, and a later check would have rejected the handoff), "
-        "`open` (a delegated task whose end is not reported yet)."
+        "finding is critical, or retries and repair did not help; first in review), `unverified` (accepted, approved "
+        "or held without the LLM check), `flagged` (accepted or approved unverified, and a later check would have "
+        "rejected the handoff), `open` (a delegated task whose end is not reported yet)."
     )
     user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")

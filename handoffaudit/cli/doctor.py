@@ -48,11 +48,13 @@ class Result:
 class Installation:
     """The installation that doctor checks. `wrong` names the settings whose values were refused and set aside.
 
-    `folder_works` says that this user can use the data folder and what is stored there.
+    `is_loaded` says that Django could be loaded, which the other checks need. `folder_works` says that this user can
+    use the data folder and what is stored there.
     """
 
     online: bool = False
     wrong: set[str] = field(default_factory=set)
+    is_loaded: bool = False
     folder_works: bool = False
     database_works: bool = False
 
@@ -95,6 +97,8 @@ def _print(results: list[Result]) -> None:
 def examine(installation: Installation) -> Iterable[Result]:
     """Yield the results of all checks. The settings are read first, because the other checks need them."""
     yield from load_settings(installation)
+    if not installation.is_loaded:
+        return
     from handoffaudit.cli.doctor_checks import CHECKS
 
     for check in CHECKS:
@@ -117,7 +121,7 @@ def _run(check: Check, installation: Installation) -> list[Result]:
 def load_settings(installation: Installation) -> list[Result]:
     """Load Django with each wrong setting set aside, and return an error for each wrong setting.
 
-    Raise the error of the settings (`ImproperlyConfigured` or `EnvError`) if it names no setting.
+    If an error names no setting, nothing can be set aside. This error is then the last one, and Django is not loaded.
     """
     from django.core.exceptions import ImproperlyConfigured
     from environs import EnvError
@@ -134,21 +138,31 @@ def load_settings(installation: Installation) -> list[Result]:
         except (ImproperlyConfigured, EnvError) as error:
             message = " ".join(str(error).split())
             name = _find_name(message)
-            if isinstance(error, EnvError) and name:
+            if not name:
+                return [*found, _describe_unnamed(error)]
+            if isinstance(error, EnvError):
                 # Only numbers and switches raise an `EnvError`, so the value is not a secret.
                 message = f"{message} The value is {os.environ[name]!r}."
             found.append(Result("settings", Level.ERROR, message, f"Correct {name}, or unset it."))
             installation.wrong.add(name)
-            # Without a name, nothing can be set aside, and the same error would return.
-            if os.environ.pop(name, None) is None:
-                raise
+            del os.environ[name]
             os.environ.pop(DEPENDENT.get(name, ""), None)
             if name in STAND_INS:
                 os.environ[name] = STAND_INS[name]
     import django
 
-    django.setup()
+    try:
+        django.setup()
+    except ImproperlyConfigured as error:
+        return [*found, _describe_unnamed(error)]
+    installation.is_loaded = True
     return found
+
+
+def _describe_unnamed(error: Exception) -> Result:
+    """Return the result for an error that names no setting."""
+    message = f"{' '.join(str(error).split()).rstrip('.')}. Nothing else was checked."
+    return Result("settings", Level.ERROR, message, "Correct this, and run doctor again.")
 
 
 def _find_name(message: str) -> str:

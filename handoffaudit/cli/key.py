@@ -139,10 +139,15 @@ def bind(key: str, tenant: str, agents: tuple[str, ...]) -> None:
 
 
 def _find(tenant: "Tenant", wanted: str) -> int:
-    from handoffaudit.accounts import keys
+    from django.db.models import Q
 
-    beginning = wanted.rstrip("…")
-    matching = [key.pk for key in keys.listing(tenant) if str(key.pk) == wanted or key.prefix == beginning]
+    from handoffaudit.accounts.models import Key
+
+    is_wanted = Q(prefix=wanted.rstrip("…"))
+    if wanted.isascii() and wanted.isdecimal():
+        is_wanted |= Q(pk=int(wanted))
+    # `key list` shows only the newest keys, so an older key is looked up in the table.
+    matching = Key.objects.filter(is_wanted, tenant=tenant).values_list("pk", flat=True)[:2]
     if len(matching) != 1:
         found = "fits several keys" if matching else "is not a key"
         raise Stop(f"{wanted!r} {found} of the tenant {tenant.slug}: see handoffaudit key list --tenant {tenant.slug}.")

@@ -72,6 +72,13 @@ def test_a_database_that_is_full(api: httpx.Client, tenant: Tenant) -> None:
     assert api.get("/handoffs").status_code == 200
 
 
+def assert_refused_over_the_rate(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that nothing is stored for a key over its rate, whose hook events are otherwise stored."""
+    with monkeypatch.context() as patch:
+        patch.setattr(auth._rate, "seconds_to_wait", lambda *_: 60)
+        problem(api.post("/hooks/post-tool-use", json={}), 503)
+
+
 def test_a_damaged_file_that_is_known_takes_nothing_new(
     api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +93,7 @@ def test_a_damaged_file_that_is_known_takes_nothing_new(
         answer = api.post(address, json=sent)
         assert problem(answer, 503)["cause"] == "damaged"
         assert answer.headers["Retry-After"] == "60"
+    assert_refused_over_the_rate(api, monkeypatch)
     assert len(api.get("/handoffs").json()["items"]) == 1
     assert api.post("/validate", json=payload()).status_code == 200
     # The file is looked at again after a while, also where nobody asks for /readyz.
@@ -104,6 +112,7 @@ def test_a_disk_that_is_nearly_full_takes_nothing_new(
         answer = api.post(address, json=sent)
         assert problem(answer, 503)["title"] == "The disk is nearly full"
         assert answer.headers["Retry-After"] == "60"
+    assert_refused_over_the_rate(api, monkeypatch)
     assert api.get("/handoffs").json()["items"] == []
     assert api.post("/validate", json=payload()).status_code == 200
     ready = api.get(READY)

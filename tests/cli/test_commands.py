@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.accounts.models import Key
-from handoffaudit.cli.key import _format_line
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.models import Key, Tenant
+from handoffaudit.cli import Stop
+from handoffaudit.cli.key import _find, _format_line
 from tests.running.conftest import prepared, run
 
 WITH_DATA = [
@@ -108,6 +110,18 @@ def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     shown = run("key", "list", folder=folder).stdout
     assert "revoked" in shown
     assert "active" in shown
+
+
+@pytest.mark.django_db
+def test_a_key_that_the_list_no_longer_shows_is_found(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "SHOWN_AT_MOST", 1)
+    for name in ("old", "new"):
+        keys.create(tenant=tenant, name=name, scopes=["read"], expires_at=None, actor="ada")
+    old = Key.objects.get(name="old")
+    assert [_find(tenant, wanted) for wanted in (str(old.pk), old.prefix, f"{old.prefix}…")] == [old.pk] * 3
+    for wanted in ("", "x", str(old.pk + 100), "9" * 30):
+        with pytest.raises(Stop, match="is not a key"):
+            _find(tenant, wanted)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,19 @@ def test_a_url_of_a_database_that_does_not_parse_leaves_the_other_checks(folder:
     assert levels(found)["disk"] == "ok"
 
 
+def test_a_product_that_cannot_be_loaded_is_an_error(folder: Path, tmp_path: Path) -> None:
+    """A new process, because the processes that tests fork have loaded the product."""
+    (tmp_path / "psycopg.py").write_text("raise ImportError('no libpq')")
+    environment = clean_environment(DATABASE_URL="postgresql://nobody@127.0.0.1/nothing", HANDOFFAUDIT_CLAIM_SIZE="0")
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [*PRODUCT, "doctor", "--json", "--data", str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "")
+    wrong, unloaded = json.loads(done.stdout)["checks"]
+    assert wrong["fix"] == "Correct HANDOFFAUDIT_CLAIM_SIZE, or unset it."
+    assert "psycopg module. Nothing else was checked." in unloaded["message"]
+
+
 def test_an_absent_folder_is_an_error_and_stays_absent(tmp_path: Path) -> None:
     code, found = examine(tmp_path / "typo")
     assert code == 2

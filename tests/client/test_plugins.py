@@ -1,10 +1,16 @@
 """Tests of the packages of the plug-ins where no framework is installed."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from handoffaudit_client import Client
+from handoffaudit_client.a2a.middleware import HandoffMiddleware
+from handoffaudit_client.langchain.messages import lift
+from handoffaudit_client.testing import FakeServer
 
 from tests.client.conftest import FOLDER
 
@@ -52,3 +58,54 @@ def test_each_module_of_a_plug_in_is_short(name: str) -> None:
     lengths = {path.name: path.read_text().count("\n") for path in (FOLDER / "handoffaudit_client" / name).glob("*.py")}
     assert len(lengths) >= 2
     assert max(lengths.values()) <= MOST_LINES, lengths
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ("system", "Be brief."),
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+        {"type": "system", "content": "Be brief."},
+    ],
+)
+def test_the_prompt_of_an_agent_is_not_handed_over(prompt: object) -> None:
+    assert lift(None, {"messages": [{"role": "user", "content": "Order 40 chairs."}, prompt]}) == "Order 40 chairs."
+    assert lift(None, {"messages": [prompt]}) == {}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "sent"),
+    [
+        ([b'{"jsonrpc": "2.0", "id": 1, "result": {"error": 1}}'], 1),
+        ([b"", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\r\n\r\n'], 1),
+        ([b"plain text"], 1),
+        ([b""], 1),
+        ([b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}'], 0),
+        ([b"", b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}\r\n\r\n', b"data: {}\r\n\r\n"], 0),
+    ],
+)
+def test_a_message_that_json_rpc_refuses_is_no_handoff(
+    client: Client, server: FakeServer, chunks: list[bytes], sent: int
+) -> None:
+    message = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Order 40 chairs."}]}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}).encode()
+    passed_on: list[bytes] = []
+
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for number, chunk in enumerate(chunks, 1):
+            await send({"type": "http.response.body", "body": chunk, "more_body": number < len(chunks)})
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(event: Any) -> None:
+        passed_on.extend([event["body"]] if "body" in event else [])
+
+    scope = {"type": "http", "method": "POST", "path": "/"}
+    asyncio.run(HandoffMiddleware(app, "writer", client)(scope, receive, send))
+    assert client.flush(60)
+    assert len(server.handoffs) == sent
+    assert passed_on == chunks

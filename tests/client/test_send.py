@@ -7,7 +7,7 @@ import sys
 import time
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -319,6 +319,17 @@ class TestToolResults:
                 fail()
         assert client.flush(60)
         assert not server.tool_results
+
+    def test_a_generator_is_refused_by_the_decorator(self, client: Client) -> None:
+        def stream() -> Iterator[int]:
+            yield 1
+
+        async def stream_later() -> AsyncIterator[int]:
+            yield 1
+
+        for function in (stream, stream_later):
+            with pytest.raises(TypeError, match="'stream' is a generator"):
+                client.tool_result("stream")(function)
 
     def test_a_context_manager_records_its_result(self, client: Client, server: FakeServer) -> None:
         with client.trace("t"), client.tool_result("search", arguments={"q": "x"}) as call:

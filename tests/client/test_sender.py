@@ -1,5 +1,6 @@
 """Tests of the sender: batches, pauses, refusals and long outages."""
 
+import errno
 import logging
 import re
 import socket
@@ -336,6 +337,18 @@ def test_a_proxy_of_the_environment_is_used_for_https(monkeypatch: pytest.Monkey
     assert asked[0].startswith(b"CONNECT audit.example.com:443 HTTP/1.")
 
 
+@pytest.mark.parametrize("address", ["http://proxy:99999", "proxy:secret", "http://[::1", "http://pro xy:80"])
+def test_a_malformed_proxy_is_an_outage(
+    create: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("https_proxy", address)
+    verdict = create(url="https://audit.example.com").gate("a", "b", 1)
+    assert verdict
+    assert verdict.state == "unverified"
+    assert "the proxy in https_proxy is not an address" in verdict.why
+    assert "secret" not in verdict.why
+
+
 def test_a_line_that_breaks_the_server_keeps_no_other_back(
     sender_of: Callable[[str], Sender], spool: Spool, clock: Clock, server: FakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -362,6 +375,41 @@ def test_a_line_that_breaks_the_server_keeps_no_other_back(
     assert sender.refused == 1
     assert spool.dropped == 0
     assert "the server breaks at" in caplog.text
+
+
+def test_a_line_stays_in_place_while_the_disk_is_full(
+    sender_of: Callable[[str], Sender], spool: Spool, clock: Clock, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def append(_: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    spool.append(LINE)
+    sender = sender_of(server.url)
+    server.fail(10, status=500)
+    monkeypatch.setattr(spool, "append", append)
+    for _ in range(10):
+        clock.now += sender.step()
+    assert (spool.waiting(), sender.sent) == (1, 0)
+    sender.step()
+    assert (spool.waiting(), sender.sent) == (0, 1)
+
+
+def test_a_batch_that_is_sent_again_is_counted_once(
+    sender_of: Callable[[str], Sender], spool: Spool, clock: Clock, server: FakeServer
+) -> None:
+    handle, failures = server.handle, [503] * 3
+
+    def fail_handoffs(handler: object, body: bytes) -> tuple[int, dict[str, object]]:
+        return (failures.pop(), {}) if failures and b"document" in body else handle(handler, body)  # type: ignore[arg-type]
+
+    server.handle = fail_handoffs  # type: ignore[method-assign]
+    for line in (b'Rtrace\t{"call_id":"c1","tool":"find","result":1}', b"not a line of this client", LINE):
+        spool.append(line)
+    sender = sender_of(server.url)
+    for _ in range(4):
+        clock.now += sender.step()
+    assert failures == []
+    assert (spool.waiting(), sender.sent, sender.refused) == (0, 2, 1)
 
 
 def test_a_server_that_breaks_at_everything_loses_nothing(

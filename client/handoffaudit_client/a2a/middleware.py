@@ -47,7 +47,7 @@ class HandoffMiddleware:
         self.type = type
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
-        """Pass the request on. If the server answers without an HTTP error, send the request's message as a handoff."""
+        """Pass the request on. If the server does not answer with an error, send the request's message as a handoff."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
@@ -59,10 +59,17 @@ class HandoffMiddleware:
                 body.extend(event.get("body", b"")[: _LONGEST_BODY + 1])
             return event
 
+        is_open = False
+
         async def answer(event: Any) -> None:
-            # A message that the server refuses with an HTTP error is not a handoff.
-            if event["type"] == "http.response.start" and event["status"] < 400 and len(body) <= _LONGEST_BODY:
-                self._send(scope, bytes(body))
+            nonlocal is_open
+            if event["type"] == "http.response.start":
+                is_open = event["status"] < 400 and len(body) <= _LONGEST_BODY
+            elif is_open and (event.get("body") or not event.get("more_body")):
+                is_open = False
+                # A message that the server refuses is not a handoff. JSON-RPC refuses with the status 200.
+                if not _is_error(event.get("body", b"")):
+                    self._send(scope, bytes(body))
             await send(event)
 
         await self.app(scope, read, answer)
@@ -74,6 +81,15 @@ class HandoffMiddleware:
             name = user.display_name if getattr(user, "is_authenticated", False) else ""
             source = name or source_in(message) or self.source
             self.client.send(**question_of(message, source, self.target, "server", self.type))
+
+
+def _is_error(chunk: bytes) -> bool:
+    """Return whether an answer begins with an error of JSON-RPC, as JSON or as an event of a stream."""
+    try:
+        found = json.loads(chunk.strip().removeprefix(b"data:"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("error") is not None
 
 
 def _message_in(path: str, body: bytes) -> dict[str, Any] | None:

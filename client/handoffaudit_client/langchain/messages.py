@@ -14,6 +14,9 @@ HANDED_BACK = "__is_handoff_back"
 
 _TRANSFERRED = "Successfully transferred"
 
+# The roles of messages with instructions for the agent.
+_PROMPTS = ("system", "developer")
+
 # Fields of a state that are the framework's own.
 _BOOKKEEPING = {"messages", "active_agent", "remaining_steps", "is_last_step", "jump_to"}
 
@@ -73,12 +76,12 @@ def is_transfer(message: Any) -> bool:
 def text_of(message: Any) -> str:
     """Return the text of a message, which may also be given as a text, a dict, or a tuple of role and text.
 
-    Blocks of text are joined by line breaks. A tuple with the role `system` has no text.
+    Blocks of text are joined by line breaks. A dict or a tuple with the prompt of an agent has no text.
     """
     if isinstance(message, dict):
-        content = message.get("content")
+        content = "" if message.get("role", message.get("type")) in _PROMPTS else message.get("content")
     elif isinstance(message, (tuple, list)):
-        content = message[-1] if message and message[0] != "system" else ""
+        content = message[-1] if message and message[0] not in _PROMPTS else ""
     else:
         content = message if isinstance(message, str) else getattr(message, "content", "")
     blocks = [content] if isinstance(content, str) else content if isinstance(content, list) else []

@@ -99,18 +99,27 @@ def make_seal_key() -> None:
 def collect_static() -> None:
     """Write hashed and compressed copies of the static files, unless the folder has current copies.
 
-    All other files in the folder are deleted first. A folder that `HANDOFFAUDIT_STATIC` names is filled only if it has
-    no `staticfiles.json`: the operator keeps a filled folder current.
+    All other files in the folder are deleted first. The operator keeps a folder that `HANDOFFAUDIT_STATIC` names
+    current. Raises `Stop` if such a folder has other files and no `staticfiles.json`.
     """
     from django.conf import settings
     from django.core.management import call_command
 
     root = Path(settings.STATIC_ROOT)
+    is_named = bool(os.environ.get("HANDOFFAUDIT_STATIC"))
     made = (root / "staticfiles.json").is_file()
-    if made and (os.environ.get("HANDOFFAUDIT_STATIC") or is_static_current()):
+    if made and (is_named or is_static_current()):
         return
-    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    is_filled = root.is_dir() and any(root.iterdir())
+    if is_named and is_filled and not (root / STAMP).is_file():
+        raise Stop(
+            f"HANDOFFAUDIT_STATIC is {str(root)!r}, a folder with other files, which would be deleted: name a new or "
+            "empty folder."
+        )
     root.mkdir(parents=True, exist_ok=True)
+    # If this process is killed, the next start recognizes its own files by the stamp.
+    (root / STAMP).touch()
+    call_command("collectstatic", interactive=False, clear=is_filled, verbosity=0)
     (root / STAMP).write_text(_fingerprint())
 
 

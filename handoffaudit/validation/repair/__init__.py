@@ -160,6 +160,11 @@ class WorkingOnly:
     name = "working only"
 
     def idle(self, draft: Draft, work: Work) -> str:
+        payload = draft.value(("handoff", "payload"))
+        if work.form != "universal":
+            return "Only documents of the format universal have a working part."
+        if not isinstance(payload, dict) or "working" not in payload:
+            return "The payload has no working part."
         return "The payload contains only payload.working."
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:

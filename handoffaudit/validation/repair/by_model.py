@@ -126,8 +126,9 @@ class LostSecretError(Exception):
 def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
     """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
 
-    A value is restored at its own place. In a list whose length changed, an unchanged entry is restored at any
-    position. Raises `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely.
+    A value is restored at its own place, and an unchanged entry of a list at any position in the list. Raises
+    `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely, or if it is uncertain which
+    entry of a list a mask belongs to.
     """
     if same(answer, masked):
         return before
@@ -143,12 +144,21 @@ def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
 def _entries(answer: list[Any], masked: list[Any], before: list[Any]) -> list[Any]:
     """Return the entries of a list with their secrets.
 
-    If the length is unchanged, entries are matched by position. Otherwise, only unchanged entries are matched, at any
-    position.
+    If an entry moved, or the length changed, only unchanged entries are matched, at any position. Otherwise, entries
+    are matched by position, if at most one changed entry had a secret: two changed entries may have changed places.
     """
-    if len(answer) == len(masked):
-        return [restore_secrets(*three) for three in zip(answer, masked, before, strict=True)]
-    return [_entry(entry, masked, before) for entry in answer]
+    if len(answer) != len(masked) or _has_moved(answer, masked):
+        return [_entry(entry, masked, before) for entry in answer]
+    changed = [now for now, was in zip(answer, masked, strict=True) if not same(now, was) and _has_mask(was)]
+    if len(changed) > 1:
+        _free_of_masks(changed)
+    return [restore_secrets(*three) for three in zip(answer, masked, before, strict=True)]
+
+
+def _has_moved(answer: list[Any], masked: list[Any]) -> bool:
+    """Return whether an entry is now at the place of another entry."""
+    changed = [now for now, was in zip(answer, masked, strict=True) if not same(now, was)]
+    return any(same(now, was) for now in changed for was in masked)
 
 
 def _entry(entry: Any, masked: list[Any], before: list[Any]) -> Any:
@@ -162,18 +172,24 @@ def _entry(entry: Any, masked: list[Any], before: list[Any]) -> Any:
 
 
 def _free_of_masks(value: Any) -> Any:
+    if _has_mask(value):
+        raise LostSecretError
+    return value
+
+
+def _has_mask(value: Any) -> bool:
     level = [value]
     while level:
         below: list[Any] = []
         for one in level:
             if isinstance(one, str) and MASKED in one:
-                raise LostSecretError
+                return True
             if isinstance(one, dict):
                 below.extend((*one, *one.values()))
             elif isinstance(one, list):
                 below.extend(one)
         level = below
-    return value
+    return False
 
 
 @dataclass(slots=True)
@@ -213,7 +229,7 @@ class Author:
         try:
             document = _read(answer, before, form)
         except LostSecretError:
-            self.note = f"{answer.model} moved or changed a text with a masked secret, which cannot be restored."
+            self.note = f"{answer.model} moved or changed something with a masked secret, which cannot be restored."
             return draft
         if document is None:
             self.note = f"{answer.model} did not answer with a document of the format {form}."

@@ -316,6 +316,35 @@ def test_a_secret_that_moved_is_not_guessed(answer: Any) -> None:
         restore_secrets(answer, SHOWN, BEFORE)
 
 
+ACCOUNTS = [{"name": "a", "api_key": "one", "n": 1}, {"name": "b", "api_key": "two", "n": 1}]
+A, B = ({**account, "api_key": MASKED} for account in ACCOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([B, A], [ACCOUNTS[1], ACCOUNTS[0]]),
+        ([B], [ACCOUNTS[1]]),
+        ([{**A, "n": 2}, B], [{**ACCOUNTS[0], "n": 2}, ACCOUNTS[1]]),
+        ([A, {"name": "b", "n": 2}], [ACCOUNTS[0], {"name": "b", "n": 2}]),
+        ([{"name": "b", "n": 2}, {"name": "a", "n": 2}], [{"name": "b", "n": 2}, {"name": "a", "n": 2}]),
+    ],
+)
+def test_a_secret_follows_its_entry(answer: Any, expected: Any) -> None:
+    assert restore_secrets(answer, [A, B], ACCOUNTS) == expected
+
+
+@pytest.mark.parametrize("answer", [[{**B, "n": 2}, {**A, "n": 2}], [B, {**A, "n": 2}], [{**B, "n": 2}]])
+def test_no_entry_gets_the_secret_of_another(answer: Any) -> None:
+    with pytest.raises(LostSecretError):
+        restore_secrets(answer, [A, B], ACCOUNTS)
+
+
+def test_the_secrets_of_a_list_are_not_guessed_once_an_entry_moved() -> None:
+    with pytest.raises(LostSecretError):
+        restore_secrets(["b", MASKED, "a", MASKED], ["a", MASKED, "b", MASKED], ["a", "one", "b", "two"])
+
+
 def test_findings_of_the_model_layers_can_be_mended() -> None:
     document = payload()
     place = ("data", "text")

@@ -216,6 +216,18 @@ def test_the_third_try_keeps_the_working_part_alone() -> None:
     assert removed == [f"handoff.payload.{name}" for name in rest]
 
 
+@pytest.mark.parametrize(
+    ("document", "note"),
+    [
+        (payload(target_agent_id="researcher"), "Only documents of the format universal have a working part."),
+        (universal(target={"skill": "curator"}), "The payload contains only payload.working."),
+        (place_value(universal(), ("handoff", "payload"), {"other": 1}), "The payload has no working part."),
+    ],
+)
+def test_the_third_try_says_why_it_had_nothing_to_do(document: Document, note: str) -> None:
+    assert repaired(document).attempts[2].note == note
+
+
 def test_the_tries_go_on_from_each_other() -> None:
     document = universal(
         context={"problem_type": "Reserch"}, payload={"session": {"state": {"log": LONG * 8}}, "references": 3}

@@ -19,7 +19,8 @@ from handoffaudit_client.spool_files import Owner, SpoolFile, create_owner, take
 
 MOST_BYTES = 64 * 1024 * 1024
 
-# A full spool drops its oldest file. A file has at most the limit divided by this number.
+# A full spool drops its oldest file. The limit of the spool, divided by this number, is the limit of a file. Only a
+# file with a single line may be larger.
 _FILES = 16
 
 
@@ -35,8 +36,7 @@ class Batch(NamedTuple):
 class Spool:
     """The spool of this process for one address and key, with the files of ended processes that it has adopted.
 
-    The threads of the user and the sender call `append`, which raises `OSError` if the folder cannot be used or is not
-    private. The sender and the client call the other methods.
+    The threads of the user and the sender call `append`. The sender and the client call the other methods.
     """
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
@@ -55,12 +55,16 @@ class Spool:
         self._number = 0
         self._bytes = 0
         self._is_turn_of_adopted = False
-        # All lines of this process, and its lines that are sent or dropped.
+        # The number of lines that this process has appended, and how many of them are sent or dropped.
         self.appended = self._settled = 0
         self.dropped = 0
 
     def append(self, line: bytes) -> None:
-        """Append a line, and hand it to the operating system before returning."""
+        """Append a line, and hand it to the operating system before returning.
+
+        Raises `OSError` if the folder cannot be used or is not private, if the line cannot be written, or if a handler
+        of a signal calls while its thread is in `append`.
+        """
         with self._lock:
             if self._is_appending:
                 raise BlockingIOError("a handler of a signal sends while its thread writes another line")

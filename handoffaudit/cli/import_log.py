@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server stores an upload of this size before it answers. Even with one more block, a part stays below 8 MiB. Above
-# 8 MiB, the server limits the compression ratio, and a log of equal lines would exceed the limit.
+# The server counts the lines of an upload before it answers only if the upload has at most 9 MiB and 250,000 lines.
+# Above 8 MiB, the server limits the compression ratio, and a log of equal lines would exceed the limit. Even with one
+# more block, a part stays below these bounds.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000

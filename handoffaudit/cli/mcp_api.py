@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx2
 from mcp.server.mcpserver.exceptions import ToolError
 
-# Hosts give up a call after about a minute, so a tool waits for less than that.
+# The longest wait for a verdict, in seconds. Hosts give up a call after about a minute.
 LONGEST_WAIT: Final = 50
 
 MIB: Final = 1024 * 1024
@@ -50,7 +50,8 @@ class Api:
         """Return the status and the JSON object of an answer whose status is one of `takes`.
 
         `wait` is the number of seconds for which the server may wait for a verdict. Raises `ToolError` for any other
-        answer, for an answer or a body that is too long, and if the server can't be reached or is too slow.
+        answer, for an answer or a body that is too long, for a body that can't be written as JSON, and if the server
+        can't be reached or is too slow.
         """
         headers = {"Prefer": f"wait={wait}"} if wait else {}
         if idempotency_key:

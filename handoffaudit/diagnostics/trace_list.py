@@ -90,8 +90,8 @@ class _Walked(NamedTuple):
 
 
 _Walks = Sequence["QuerySet[Handoff]"]
-# For each trace of a page, the handoff that decides its place. Then the last handoff that was read, or None if no
-# handoff can follow.
+# For each trace of a page, the handoff that decides its place. Then the handoff after which the next page continues, or
+# None if there is no next page.
 _Found = tuple[dict[str, _Walked], _Walked | None]
 
 

@@ -162,8 +162,8 @@ _one_part = threading.Lock()
 def background_part() -> Iterator[None]:
     """Do a short part of background work. On SQLite, one thread at a time does so, and a pause follows.
 
-    SQLite has one writer at a time, and the transaction of a thread lasts longer while other threads run Python. So a
-    sender who waits for a verdict would wait for all background work at once.
+    SQLite has one writer at a time, and the transaction of a thread lasts longer while other threads run Python.
+    Without this limit, a sender who waits for a verdict would wait for all background work at once.
     """
     if db.is_postgresql():
         yield

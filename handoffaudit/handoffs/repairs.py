@@ -173,7 +173,7 @@ def _find_prompt(case: Case, record: Record) -> Prompt | None:
 
 
 def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None:
-    """Return the candidate as the next attempt of the sender, or None if the candidate is too large to accept."""
+    """Return the candidate, prepared like a retry by the sender, or None if the candidate is too large to accept."""
     envelope = msgspec.structs.replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
     sent = msgspec.structs.replace(case.submission, document=json_text.compact(document), envelope=envelope)
     prepared = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())

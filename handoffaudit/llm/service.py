@@ -61,7 +61,8 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 class ClaudeService:
     """The LLM service for `SemanticValidator(ClaudeService())`.
 
-    The default key and address come from `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
+    The default key comes from `ANTHROPIC_API_KEY`. The default address comes from `ANTHROPIC_BASE_URL`, which only the
+    provider `anthropic` uses.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class ClaudeService:
         `model` is a role, `fast` or `careful`, or the name of an LLM. The `purpose` in `metadata` selects the
         schema of the answer. `metadata` itself is not sent, and neither is `temperature`, which current LLMs reject.
 
-        Raises `Unavailable`, `MalformedAnswer` for a truncated or declined answer, or ValueError for an unknown
-        provider or invalid prices.
+        Raises `Unavailable` if no key is set or no answer came, `MalformedAnswer` for a truncated or declined answer,
+        or ValueError for an unknown provider or invalid prices.
         """
         name = self._models.get(model, model)
         system, asked = _split_system(messages)

@@ -81,7 +81,10 @@ def describe_left_out(left_out: Mapping[str, int]) -> list[str]:
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file without long reads: `zipfile` reads the directory of a file as a whole, and anybody can make it long."""
+    """A file that refuses long reads: `zipfile` reads the list of the files in a ZIP file at once, however long it is.
+
+    A longer read raises `WrongBundle`.
+    """
 
     def read(self, size: int | None = -1, /) -> bytes:
         wanted = LONGEST_READ + 1 if size is None or size < 0 else size

@@ -38,15 +38,15 @@ def gated(
 ) -> Handoff[Any, Any]:
     """Return a handoff that asks for a verdict first; give it to `Agent(handoffs=[gated(writer)])`.
 
-    If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person. After
-    that, a rejected, declined or held handoff returns to its sender. The LLM of the sender reads why.
-    `policy="observe"` sends the handoff and stops nothing.
+    With `policy="block"`, a blocked handoff returns to its sender, and the LLM of the sender reads why. A held handoff
+    first waits at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops
+    nothing.
 
-    With `declare_chain`, the handoff declares all agents of the run so far, so that a return to one of them is a
-    circular chain, which is rejected without a reason and held with a reason. The reason is `reason` or
-    `handoff_reason` among the arguments of the handoff, else the parameter. Without `declare_chain`, the server derives
-    the chain, and a return with new data is not a defect. Raises `ValueError` for an unknown policy, or a wrong address
-    or key.
+    With `declare_chain`, the handoff declares all agents of the run so far. A return to one of them is then a circular
+    chain: by default, the server rejects it without a reason and holds it with a reason. The reason is the argument
+    `handoff_reason` of the handoff, else its argument `reason`, else the parameter `reason`. Without `declare_chain`,
+    the server derives the chain, and a return with new data is not a defect. Raises `ValueError` for an unknown policy,
+    or a wrong address or key.
     """
     if policy not in ("block", "observe"):
         raise ValueError(f'policy is {policy!r}: give "block" or "observe"; the SDK can interrupt no handoff')

@@ -23,7 +23,7 @@ MOST_WEIGHT = 10_000
 
 MOST_NAME = 80
 
-# The label of a tool result has up to 136 characters.
+# A span is the name of a source and the words around a value. The name of a tool result has up to 136 characters.
 MOST_SPAN = 260
 
 MOST_VALUES = 60
@@ -239,7 +239,11 @@ def _show_claim(
 
 
 def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
-    """Return a source with an excerpt: its beginning, or a later part if the first of the claim's values is there."""
+    """Return a source with an excerpt of its text.
+
+    The excerpt is the beginning of the text. If the claim's values occur only after this beginning, the excerpt is the
+    text around their first occurrence.
+    """
     if content is None:
         return Cited(cut(name, MOST_NAME), "", is_known=False)
     by_text = {value.text.lower(): value for value in values if value.status == "grounded" and value.text}

@@ -366,7 +366,7 @@ def _part(document: ShownDocument, where: str, start: int, end: int | None, *, u
 @require_safe
 @require_role(Role.VIEWER)
 def raw(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Download the document as it arrived, byte for byte."""
+    """Download the document byte for byte as it arrived, apart from values that an erasure replaced."""
     shown = sections.handoff_or_404(who, pk)
     body = queries.body(shown)
     if body is None:

@@ -250,7 +250,10 @@ def zone_name() -> SafeString:
 
 @register.simple_tag
 def handoff_time(handoff: Handoff) -> SafeString:
-    """Render the time of a handoff in short form; if it was sent late, also the time of receipt, on hover."""
+    """Render the time of a handoff in short form.
+
+    If the sender gave an earlier time (`sent_at`), that time is shown, and the time of receipt on hover.
+    """
     received = f"; received {handoff.received_at:%Y-%m-%d %H:%M:%S} UTC" if handoff.sent_at else ""
     return _render_time(handoff.at, received)
 

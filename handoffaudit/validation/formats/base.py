@@ -83,9 +83,10 @@ class Variant:
 class Compression:
     """The parts of a format's document that compression may remove or shorten.
 
-    First, the parts in `dropped` are removed, in this order. Instead of being removed, the part `session` can be stored
-    as a file in the folder named at `session_path`, and added to the list `files`. Then `summary` is shortened,
-    `prompts` are reduced to their key phrases, and the long texts under `texts` are cut after whole sentences.
+    First, the parts in `dropped` are removed, in the order of `dropped`. One of them may be `session`: instead of being
+    removed, this part can be stored as a file in the folder named at `session_path`, and the file is added to the list
+    `files`. Then `summary` is shortened, `prompts` are reduced to their key phrases, and the long texts under `texts`
+    are cut after whole sentences.
     """
 
     dropped: tuple[Location, ...] = ()
@@ -105,8 +106,8 @@ class RepairRules:
     or a reason, remove a loop from the chain, or adjust a hash. Checks also depend on the fields
     `protected_unless_faulty`, or only the sender knows their values: an LLM may change such a field only if its format
     is wrong. Other fields are checked against evidence, context, references and the sender's schema, so `compression`
-    must keep these four. Only `universal` drops parts of its context (prompt and success criteria) and shortens its
-    summary.
+    must keep these four. The only exception is `universal`, whose context may lose the prompt and the success criteria,
+    and whose summary may be shortened.
     """
 
     protected: tuple[Location, ...]

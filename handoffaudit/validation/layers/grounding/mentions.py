@@ -52,10 +52,10 @@ _UNITS: Final = frozenset(
     | {"years", "fy", *MONTHS, *(unit for unit in MULTIPLIERS if len(unit) > 1)}
 )
 
-# Alone, such a letter can name a source (m-7); after a unit it multiplies an amount (EUR5m).
+# Without a unit, such a letter can name a source (m-7); with a unit, it multiplies an amount (EUR5m).
 _MULTIPLIER_LETTERS: Final = frozenset(unit for unit in MULTIPLIERS if len(unit) == 1)
 
-# The year of a title, as in "Annual Report 2025"; "Founded in 2025" is a statement.
+# A title that ends with a year, such as "Annual Report 2025", and not a statement such as "Founded in 2025".
 _TITLE_WITH_YEAR = re.compile(r"(?:\D*[\W_])?([^\W\d_]{4,}) (?:19|20)\d\d")
 
 # Before a year, these words and participles state a time: "profitable since 2099", "founded 2099".

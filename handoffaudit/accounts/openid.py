@@ -86,7 +86,10 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     @property
     def openid_config(self) -> dict[str, Any]:
-        """Return the provider's discovery document. Raise `ProviderError` for a wrong issuer or address."""
+        """Return the provider's discovery document.
+
+        Raise `ProviderError` for a document that cannot be read, or that names another issuer or an unusable address.
+        """
         address = self.get_provider().server_url
         found: dict[str, Any] = _read(address)
         issuer = str(found.get("issuer", ""))
@@ -301,7 +304,10 @@ def _signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
 
 
 def _read(address: str, *, refresh: bool = False) -> dict[str, Any]:
-    """Return a JSON object of the provider from the cache, or read it if it is not cached or with `refresh`."""
+    """Return the JSON object at an address of the provider, from the cache if possible.
+
+    With `refresh`, ask the provider even if the object is cached.
+    """
     name = f"oidc:{address}"
     found = None if refresh else cache.get(name)
     if found is None:

@@ -162,8 +162,8 @@ class Follower:
     def due(self, now: float, *, all_now: bool = False) -> Iterator[Due]:
         """Yield the files to report at `now`, a moment of a monotonic clock.
 
-        With `all_now`, do not wait for files to settle or to time out, and report missing files also without a timeout.
-        Raises `OSError` if the folder can't be read.
+        With `all_now`, do not wait for files to settle or to time out. Without a `timeout`, the only missing files are
+        then those of `expected`. Raises `OSError` if the folder can't be read.
         """
         found = file_lookup.scan_folder(self.root)
         there = {path: names for path in found.files if (names := self._match(path)) is not None}

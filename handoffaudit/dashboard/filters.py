@@ -73,7 +73,10 @@ _PARAMETERS = ("period", "since", "until")
 
 
 def choose_window(request: HttpRequest) -> Choice:
-    """Return the period that the address names, or else the one that this person last chose on any page."""
+    """Return the period that the address names, or else the period that this person last chose on any page.
+
+    The session remembers a valid period of the address.
+    """
     now = timezone.now()
     try:
         if not any(request.GET.get(name, "").strip() for name in _PARAMETERS):
@@ -169,8 +172,8 @@ def _bounds_between(since: datetime, until: datetime) -> str:
 class Links:
     """Addresses of lists that are filtered by a period.
 
-    A page creates one instance, which computes the parts that the addresses share once. Some pages have hundreds of
-    addresses.
+    A page creates one instance. The instance computes the common parts of the addresses only once, because some pages
+    have hundreds of addresses.
     """
 
     tenant: Tenant
@@ -181,9 +184,10 @@ class Links:
         return "" if not all(filters.values()) else self._to("handoffs", filters)
 
     def reports(self, **filters: str) -> str:
-        """Return the address of the reports of handoff files, without a filter for the reason "other".
+        """Return the address of the list of reports of handoff files.
 
-        A handoff file can be unused without a stated reason, and the list has no filter for such files.
+        A filter for the reason "other" is left out. This reason stands for files that are unused without a stated
+        reason, and the list cannot filter by it.
         """
         return self._to("file_reports", _without_other(filters))
 

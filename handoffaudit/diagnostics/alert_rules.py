@@ -31,9 +31,9 @@ LIVE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured value, and the `number` of handoffs behind it.
+    """A measured value, and the number of handoffs that the alert rule is about, such as the rejected handoffs.
 
-    `value` has the unit of the alert rule, and is None if there are too few handoffs.
+    `value` has the unit of the alert rule. It is None if fewer handoffs came than the rule demands (`minimum`).
     """
 
     value: float | None
@@ -57,10 +57,11 @@ def _filter_sent(tenant: Tenant) -> "QuerySet[Handoff]":
 
 
 def _list_late(tenant: Tenant, since: datetime, first: datetime) -> list[tuple[str, bool]]:
-    """Return the state and `unverified` of late handoffs: received since `since`, with a time before `first` in the id.
+    """Return the state and the value of `unverified` of each late handoff.
 
-    If the sender gave a time, the id contains this time. So a range of ids since `first` misses the late handoffs. The
-    search reads the newest `COUNTED_AT_MOST` handoffs for which the sender gave a time.
+    A late handoff was received since `since`, but its sender gave a time before `first`. The id contains the time of
+    the sender, so a range of ids from `first` on misses the late handoffs. The search reads the newest
+    `COUNTED_AT_MOST` handoffs for which the sender gave a time.
     """
     rows = _filter_sent(tenant).filter(received_at__gte=since).values_list("id", "state", "unverified")
     first_id = first_id_at(first)
@@ -225,8 +226,9 @@ def _update_open(alert: Alert, level: str, value: float, row: AlertRule, now: da
 def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
     """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
-    If so, record the time, because the value is still at a level. An acknowledgement no longer counts after the value
-    was below the levels for `clear_minutes`, at least three minutes, or if an acknowledged warning has become an alert.
+    If so, record the time, because the value is still at a level. An acknowledgement no longer counts if the
+    value was below the levels for longer than `clear_minutes` and three minutes, or if the acknowledged alert had the
+    level `warning` and the new level is `alert`.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:

@@ -361,7 +361,7 @@ def _flush_quietly() -> None:
 
 
 def flush_totals() -> None:
-    """Add the additions of this process to the database. If the database fails, the additions stay in memory."""
+    """Add the additions of this process to the database. If this fails, keep them in memory and raise the error."""
     with _totals_lock:
         numbers = dict(_pending_totals)
         _pending_totals.clear()

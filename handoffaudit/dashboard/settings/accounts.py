@@ -71,15 +71,15 @@ def _name(who: TenantMembership, what: str) -> str:
 
 
 MEANING = {
-    Scope.INGEST: "submit handoffs, logs and reports of handoff files, judge and repair documents without storing "
-    "them, and ask the gate",
+    Scope.INGEST: "submit handoffs, OpenTelemetry traces, logs and reports of handoff files; send tool results, which "
+    "are not evidence; judge and repair documents without storing them; ask the gate",
     Scope.OBSERVE: "send what tools returned, captured by the host, as evidence",
     Scope.READ: "read handoffs, verdicts, traces, finding groups, logs, alerts, reports, LLM health, and all policies "
     "but alert rules and retention; get evidence bundles; test policies",
     Scope.REVIEW: "approve, decline, assign and comment, repair stored handoffs, mute finding groups, keep cases",
-    Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, the policy for handoff files, "
-    "webhooks, and retention, which deletes data; place legal holds and erase values; "
-    "save all policies as one set, with alert rules and roles of agents",
+    Scope.ADMIN: "change strictness, rules, schemas, prompts, declared routes, roles of agents, the policy "
+    "for handoff files, webhooks, and retention, which deletes data; place legal holds and erase values; "
+    "read and save all policies as one set, which includes alert rules",
 }
 
 

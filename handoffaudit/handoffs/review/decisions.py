@@ -261,7 +261,7 @@ def decide_many(
     """Decide each handoff on its own, as `decide_handoff` does, and return one result per handoff.
 
     A handoff that cannot be decided gets an error in its result and does not stop the others. `references` are ids,
-    each with the version that the reviewer saw.
+    each with the version that the reviewer saw. Raise `NoteTooLong`.
     """
     note = check_note(note)
     results: list[Result] = []

@@ -260,9 +260,8 @@ class ValidationPipeline:
     ) -> ValidationResult:
         """Validate the output, and set `validation_passed` and `validation_errors` of `llm_result`.
 
-        `llm_result` may be None. An output that fails is a result and raises nothing; call `raise_for_errors` of the
-        result for an exception. Each validation is logged as `output_validated`, with the envelope's id as
-        `handoff_id`.
+        `llm_result` may be None. The method raises no error for an output that fails: call `raise_for_errors` of the
+        result to raise one. Each validation is logged as `output_validated`, with the envelope's id as `handoff_id`.
         """
         state = Run(parsed_output, envelope, llm_result)
         verdict = run_layers(

@@ -27,7 +27,7 @@ TRACE_EVENTS: Final = (
 class Kind(StrEnum):
     """The forms of log lines.
 
-    `OLDER` is a health line in the older form, and `BAD` a line in an unknown form.
+    `OLDER` is a health line in the older form, and `BAD` a line that cannot be read.
     """
 
     HEALTH = "health"
@@ -116,9 +116,10 @@ class TraceLine:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line in an unknown form.
+    """A line that cannot be read.
 
-    `why` says in one sentence what was expected and what was found.
+    Its form is unknown, a value is missing or invalid, or the line is too long or is not UTF-8. `why` is a sentence
+    that gives the reason.
     """
 
     kind: ClassVar[Kind] = Kind.BAD

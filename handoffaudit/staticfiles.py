@@ -15,8 +15,8 @@ COMMENT = re.compile(r"/\*.*?\*/\n*", re.DOTALL)
 
 class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     keep_only_hashed_files = True
-    # JavaScript modules import each other by their hashed names. Django's own support fails on htmx, which has no
-    # hashed names.
+    # JavaScript modules import each other by their hashed names. Django's own support fails on extensions of htmx: they
+    # import `../htmx`, and no static file has this name.
     patterns = (
         *CompressedManifestStaticFilesStorage.patterns,
         ("js/*.js", ((r"""(?P<matched>(?P<word>from|import) "(?P<url>\./[a-z]+\.js)";)""", '%(word)s "%(url)s";'),)),

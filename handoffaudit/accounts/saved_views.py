@@ -67,7 +67,8 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 def rename(*, member: Membership, pk: int, name: str) -> SavedView:
     """Rename a view.
 
-    Raise `Refused` for a name that cannot be used, and `SavedView.DoesNotExist` if the member may not change the view.
+    Raise `Refused` for a name that cannot be used, and `SavedView.DoesNotExist` if there is no such view or the member
+    may not change it.
     """
     view = _get_changeable(member, pk)
     before, view.name = view.name, _check_name(name)
@@ -80,7 +81,8 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 def update(*, member: Membership, pk: int, query: str) -> SavedView:
     """Replace the filters of a view.
 
-    Raise `Refused` for a query that is too long, and `SavedView.DoesNotExist` if the member may not change the view.
+    Raise `Refused` for a query that is too long, and `SavedView.DoesNotExist` if there is no such view or the member
+    may not change it.
     """
     view = _get_changeable(member, pk)
     before, view.query = view.query, _check_query(query)
@@ -91,7 +93,7 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 
 @transaction.atomic
 def delete(*, member: Membership, pk: int) -> SavedView:
-    """Delete a view. Raise `SavedView.DoesNotExist` if the member may not change the view."""
+    """Delete a view. Raise `SavedView.DoesNotExist` if there is no such view or the member may not change it."""
     view = _get_changeable(member, pk)
     _record(view, member, "view.delete")
     SavedView.objects.filter(pk=view.pk).delete()

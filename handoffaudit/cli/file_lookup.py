@@ -183,7 +183,7 @@ class LookedUpFile:
     """The result of a look-up.
 
     `file` is the member `file` of a report: `exists`, and `content` or `error`. `changed_ns` is the time of the last
-    change of the file in nanoseconds, or None if there is no file.
+    change of the file, or of the link that was not followed, in nanoseconds. It is None if there is no file.
     """
 
     file: dict[str, Any]

@@ -389,7 +389,10 @@ def declare_roles(tenant: Tenant, agents: Iterable[str], role: str, actor: str, 
 
 
 def withdraw_role(tenant: Tenant, agent: str, actor: str, note: str = "") -> Table[DeclaredRole]:
-    """Withdraw the declaration of an agent, whose role is guessed from then on."""
+    """Withdraw the declaration of an agent, whose role is guessed from then on.
+
+    Do nothing if there is no declaration. Raise `Stale` if another version is saved meanwhile.
+    """
     table = kinds.roles.current(tenant)
     if table.row(agent) is None:
         return table

@@ -300,8 +300,9 @@ class PeriodSplit:
 def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit:
     """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
-    A day at either end of the period is read whole if most of its hours belong to the period. If the period ends at
-    `now` (the current time) or later, its last day is always read whole, because the later hours have no or few counts.
+    In the split by days, a day at either end of the period is read whole if most of its hours belong to the period. If
+    the period ends at `now` (the current time) or later, this split always reads the last day whole, because the later
+    hours have no or few counts.
     """
     since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
     only_hours = PeriodSplit.of_hours(since, until)

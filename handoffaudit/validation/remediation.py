@@ -38,7 +38,11 @@ class RemediationState(StrEnum):
 
 
 class Limits(Protocol):
-    """The limits in a type's policy: how often senders may retry, and which findings escalate at once."""
+    """The limits in a type's policy for the next action.
+
+    They say how often senders may retry and retrieve again, whether critical findings escalate at once, and from which
+    severity on a finding requires an action.
+    """
 
     @property
     def max_retries(self) -> int: ...

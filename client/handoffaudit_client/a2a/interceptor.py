@@ -55,7 +55,7 @@ class HandoffInterceptor(ClientCallInterceptor):
         self._held: Memory[str, bool] = Memory()
 
     async def before(self, args: BeforeArgs) -> None:
-        """Send the handoff, or ask for the verdict."""
+        """Send the handoff, or ask for the verdict. Answer a blocked message in place of the other agent."""
         if args.method not in _ANSWERS:
             return
         message = args.input.message

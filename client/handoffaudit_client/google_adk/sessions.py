@@ -1,4 +1,4 @@
-"""Reading of ADK's sessions: what an agent has said and stored, and which agents have worked."""
+"""Reading of ADK's sessions: the last text, the changed state, and the agents that have worked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NOT_OF_THE_SESSION = ("temp:", "app:", "user:")
 
 
 def lift(session: Any) -> Any:
-    """Return the data of a transfer: what the agents have said and stored since the previous transfer.
+    """Return the data of a transfer: the last text and the changed state since the previous transfer.
 
-    If nothing was said or stored since then, earlier events count. The data is the last text, or the changed state of
-    the session, or both as `text` and `state`, or else {}.
+    If the events since then have neither, earlier events count. The text may be an agent's or the user's. The data is
+    the text, or the changed state of the session, or both as `text` and `state`, or else {}.
     """
     text = ""
     state: dict[str, Any] = {}

@@ -145,7 +145,10 @@ class Matrix:
 
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
-    """Return the matrix of the agents with the most handoffs: at most `MOST` a side, the last for all others."""
+    """Return the matrix of the agents with the most handoffs.
+
+    It has at most `MOST` rows and `MOST` columns. If there are more agents, the last row or column stands for the rest.
+    """
     sources = _most({agent.name: agent.handed_on for agent in found.agents})
     targets = _most({agent.name: agent.received for agent in found.agents})
     folded = fold_route_sides(found.edges.listed, frozenset(sources), frozenset(targets), OTHERS)

@@ -180,8 +180,9 @@ def tree(
 ) -> Node:
     """Return the tree of the part `path` of a document, with its entries from `start` to before `end`.
 
-    The places of findings are always shown, and the rest level by level within the bounds. `counted` holds the places
-    of all findings where `spots` holds only some of them. Raise `PartNotFoundError` if there is no such part.
+    The places of findings are always shown, and the rest level by level within the bounds. If `spots` holds only some
+    of the findings, `counted` holds all of them, and the tree counts these. Raise `PartNotFoundError` if there is no
+    such part.
     """
     location, part = _part(value, path)
     builder = _Builder(bounds, len(location))

@@ -42,8 +42,8 @@ LineKey = tuple[datetime, str, str, str, str]
 class Counts:
     """The count of each key in one or several texts.
 
-    Lines in the usual spelling are first counted by the texts that the groups of a regular expression match. Their keys
-    are made from these counts when `health` or `lines` is read.
+    A line in the usual spelling is first counted under the texts that the groups of a regular expression match in it.
+    When `health` or `lines` is read, these texts become keys.
     """
 
     def __init__(self) -> None:

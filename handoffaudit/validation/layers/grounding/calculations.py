@@ -274,7 +274,7 @@ def _tokens(text: str, start: int, end: int) -> list[_Token]:
 
 
 def _side(tokens: list[_Token], *, is_first: bool, is_last: bool) -> _Side | None:
-    """Return the value of one side, or None if the side is not a number.
+    """Return one side with its value, or None if the side is not a number.
 
     Words may come only before the first side and after the last side.
     """

@@ -44,7 +44,7 @@ def usual_data_folder() -> Path:
 
 
 def _expand(name: str, given: str) -> Path:
-    """Return the whole path of a folder or file. Raise `ImproperlyConfigured` for `~` without a home folder."""
+    """Return the absolute path of a folder or file. Raise `ImproperlyConfigured` for `~` without a home folder."""
     try:
         return Path(given).expanduser().absolute()
     except RuntimeError:

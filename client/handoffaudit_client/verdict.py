@@ -19,7 +19,7 @@ _LONGEST_WHY = 4_000
 
 
 class Finding:
-    """A defect of a handoff: rule code, severity, place in the document, sentence and hint."""
+    """A defect of a handoff: rule code, severity, path in the document, message and hint."""
 
     __slots__ = ("code", "hint", "message", "path", "severity")
 

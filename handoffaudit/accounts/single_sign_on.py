@@ -25,7 +25,7 @@ ACTOR: Final = "OpenID Connect"
 
 LONGEST_EMAIL: Final = 254
 
-# Further values of a claim are ignored.
+# At most this many values of a claim are read.
 MOST_VALUES: Final = 1000
 
 MOST_PEOPLE_OF_A_NAME: Final = 50
@@ -55,7 +55,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The person who signs in. `kept` has the tenants whose last administrator the person must stay."""
+    """The person who signs in.
+
+    `kept` has the tenants in which the person stays an administrator, although the claim gives another role or none:
+    the person is the last administrator there.
+    """
 
     person: Person
     kept: list[Tenant]

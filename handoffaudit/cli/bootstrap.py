@@ -42,7 +42,7 @@ def describe_unwritable(error: OSError) -> str:
 def refuse_no_data() -> None:
     """Raise `Stop` if there is no data folder with a database. Call the function before Django is loaded.
 
-    With PostgreSQL (`DATABASE_URL`), the function does nothing.
+    If `DATABASE_URL` is set, the function does nothing.
 
     Only a start of the server and `manage migrate` create a database. Another command that created one would answer
     about an empty database, and create keys that the server does not know.

@@ -35,7 +35,10 @@ _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A parameter, or a field of a body or a response; `place` is empty for a field."""
+    """A parameter, or a field of a body or a response.
+
+    `place` says where a parameter is, such as `path` or `query`. For a field of a body or a response, `place` is empty.
+    """
 
     name: str
     kind: str
@@ -258,7 +261,10 @@ def search(tenant: Tenant, query: str) -> list[Hit]:
 
 
 def _rank(found: Hit, words: Sequence[str]) -> int:
-    """Return the rank of an entry: 0 if the title contains every word; a missing word excludes the entry."""
+    """Return the rank of an entry: the number of words that only the text contains, so 0 if the title contains all.
+
+    A word that neither contains makes the rank so high that `search` leaves the entry out.
+    """
     title, text = found.title.casefold(), found.text.casefold()
     return sum(0 if word in title else 1 if word in text else len(words) * 10 for word in words)
 

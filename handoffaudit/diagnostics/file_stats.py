@@ -60,7 +60,7 @@ LOG_COUNTS: Final = Aggregate(LogCount, ("tenant", *LogKey._fields))
 
 
 REASONS = tuple(one.value for one in Reason)
-# The name for unused files without a reason. Only log lines report such files.
+# The name for unused files without a reason and without a fallback. Only log lines report such files.
 OTHER = "other"
 
 USED_SOURCE = Source.HANDOFF_JSON.value
@@ -80,7 +80,7 @@ class FileTally:
 
     `fallback_ok` and `fallback_failed` count all files for which reading the response text succeeded or failed.
     `text_fallback_ok` and `text_fallback_fail` count only unused files whose log line gives the fallback as its sole
-    reason. `other` counts unused files without a reason.
+    reason. `other` counts unused files whose log line gives neither a reason nor a fallback.
     """
 
     used: int = 0

@@ -232,7 +232,7 @@ def draw_held(layout: Layout, row: int, start: float, end: float) -> str:
 
 
 def draw_band(layout: Layout, middle: float, prefix: str) -> str:
-    """Draw the background of a handoff that inherits a wrong value."""
+    """Draw the background of a handoff that inherits an ungrounded value."""
     return element(
         "rect",
         x=middle - layout.pitch / 2 + 1,

@@ -250,10 +250,10 @@ def _plain(name: str) -> str:
 def unknown_field_hint(
     name: str, known: Iterable[str], taken: Container[str], otherwise: str
 ) -> tuple[str, str | None]:
-    """Return the hint for an unknown field, and its correct name, or None if the field must be removed.
+    """Return the hint for an unknown field, and the name to rename the field to, or None for no renaming.
 
-    The correct name is never in `taken`, which holds the existing fields. `otherwise` is the hint if no known name is
-    similar.
+    `taken` holds the fields that exist already. A field whose correct name is in `taken` must be removed. `otherwise`
+    is the hint if no known name is similar.
     """
     near = closest(name, known)
     if near is None:

@@ -325,7 +325,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
         "code": code,
         "listed": len(tried.changed),
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
-        # The section that the page polls every second does not show these lines.
+        # The section that the page polls every second does not show these lines, so they are computed only when needed.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
         "now": now,
         "moved_on": now.version != tried.base_version,

@@ -52,7 +52,7 @@ def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
 
 
 def take() -> Job | None:
-    """Lease the oldest free check, first checks before rechecks. Return None if no check is free.
+    """Lease the oldest free check: first checks, then rechecks, then repairs. Return None if no check is free.
 
     Leasing does not count as a try; `release` counts a failed check. If a worker dies with several checks, the cause is
     unknown, so no try is counted for any of the checks.

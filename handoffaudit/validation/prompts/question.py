@@ -140,7 +140,7 @@ class NoModel:
 
 
 def ask_model(model: _Asked, question: Callable[[], Question]) -> Answer:
-    """Return the LLM's answer; a malformed answer that the client lets through raises `Unavailable` too."""
+    """Return the LLM's answer. Raise `Unavailable` if no usable answer came, also for a malformed answer."""
     if isinstance(model, NoModel):
         # Raise before the question is built: building costs as much as all other layers together.
         raise Unavailable(model.reason, model.detail)

@@ -212,10 +212,11 @@ def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
-    """Return the wording marks that are neither a value nor part of a value.
+    """Return the wording marks that say something beside the marks of values.
 
-    An ungrounded value needs no second mark, and the parts of a grounded value, such as `03` of 2024-03-12, have no
-    meaning of their own.
+    A mark inside an ungrounded value is left out, because the value needs no second mark. A mark on a part of another
+    value is left out, too, because a part such as `03` of 2024-03-12 has no meaning of its own. The words of a name
+    have a meaning of their own, so their marks stay. A mark on the whole of a grounded value also stays.
     """
     return [mark for mark in wording if not any(_is_part(mark, value) for value in marks)]
 

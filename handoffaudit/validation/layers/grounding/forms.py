@@ -225,7 +225,7 @@ class TextForms:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Return the offsets behind all sentences, in order."""
+        """Return the offset of the end of each sentence, in order."""
         return [match.end() for match in _ENDS.finditer(self.text)]
 
     def _sentence(self, start: int, end: int, line_start: int) -> _Span:

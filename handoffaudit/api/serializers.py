@@ -129,9 +129,10 @@ def repair_of(result: Repair) -> dict[str, Any]:
 
 
 def documents_of(handoff: Handoff) -> dict[str, Any]:
-    """Return the sent document: as JSON in `document`, or as text in `raw` if the document is not JSON.
+    """Return the sent document with its hash, its origin in telemetry, and the fields stored beside it.
 
-    If retention removed the document, return only its hash and the time of the removal.
+    The document is JSON in `document`, or text in `raw` if it is not JSON. If retention removed the document, every
+    field is None except the hash and the time of the removal.
     """
     body = queries.body(handoff)
     if body is None:

@@ -84,7 +84,7 @@ def _describe_with_interval(figure: Mapping[str, Any], form: str) -> str:
 
 
 def wrong_lines(path: str, judged: Iterable[Judged]) -> Iterator[str]:
-    """Yield the wrongly judged items, for reading."""
+    """Yield lines about the wrongly judged items, for a person to read."""
     for one in judged:
         mistake = "missed" if one.item.label.faulty else "false alarm"
         yield f"\n{mistake}: {one.item.name} ({Path(path).name})"
@@ -199,7 +199,8 @@ def measure_model(
 ) -> None:
     """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked.
 
-    Raise `Stop` if the user does not agree.
+    Raise `Stop` if the user does not agree, if there is no terminal to ask the user, or if the key, a setting or the
+    file of the answers cannot be used.
     """
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
@@ -215,7 +216,10 @@ def measure_model(
 
 
 def _confirm(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
-    """Show the number of questions to ask, and their cost. Raise `Stop` if the user does not agree."""
+    """Show the number of questions to ask, and their cost.
+
+    Raise `Stop` if the user does not agree, or if there is no terminal to ask the user.
+    """
     model = caller.model_of(Role.FAST)
     to_ask = len(planned.to_ask)
     click.echo(

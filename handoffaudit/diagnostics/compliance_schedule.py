@@ -59,7 +59,7 @@ def anything_due() -> bool:
 def send_due() -> int:
     """Store the deliveries of the newest due report, unless they are stored already.
 
-    Return the number of tenants with a report.
+    Return the number of tenants with a report; 0 if all deliveries are stored, or if another process stores them.
 
     Only one process at a time stores deliveries. If the process dies between two tenants, another process continues. No
     webhook receives a week twice, because a delivery is stored once for each webhook and event.

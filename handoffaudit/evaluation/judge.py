@@ -78,8 +78,8 @@ class TraceRoles:
             self._reported.setdefault(trace, set()).update(reported_keys(verdict.claims, subject.reported))
 
 
-# The policy of a judge that is given none: every handoff type is strict, and there are no rules. The policy of a new
-# tenant, in contrast, has lenient types.
+# The default policy of a judge: every handoff type is strict, and there are no rules. The policy of a new tenant, in
+# contrast, has lenient types.
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
 
 _NO_HISTORY = History()
@@ -218,7 +218,10 @@ class LLMJudge:
         self._now, self._config = now, config
 
     def question(self, item: Item) -> Question | None:
-        """Return the question to the LLM, or None if the layer would skip the item. Raises `UnreadableError`."""
+        """Return the question to the LLM, or None if the layer would skip the item.
+
+        Raises `UnreadableError` for an item in an unknown format.
+        """
         subject = self._subject(item)
         return semantic.question_of(subject) if semantic.skip(subject) is None else None
 

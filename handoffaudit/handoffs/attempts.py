@@ -101,7 +101,7 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, LockedRow]:
 
 
 def _list_attempts(tenant_id: int, lineages: set[str], with_first: set[str]) -> set[UUID]:
-    """Return the later, not superseded attempts of these lineages, and the first attempts of those in `with_first`."""
+    """Return the first attempts of the lineages in `with_first`, and the attempts of `_find_later` for all lineages."""
     first: Iterable[UUID] = ()
     if with_first:
         first = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=with_first).values_list("pk", flat=True)
@@ -122,7 +122,7 @@ _LOCK = f'SELECT id, claim, version, {UNTRIED} FROM "{_TABLE}" WHERE id {{among}
 
 
 def _find_later(tenant_id: int, lineages: Collection[str]) -> set[UUID]:
-    """Return the later attempts of these lineages that are not superseded."""
+    """Return the attempts of these lineages, except the first attempts and superseded attempts."""
     among, values = db.among(list(lineages))
     return {db.to_uuid(pk) for (pk,) in db.fetch_rows(_LATER.format(among=among), [tenant_id, *values])}
 
@@ -265,7 +265,10 @@ def _dump(log: RemediationLog) -> str:
 
 
 def escalate(handoff: Handoff, reason: str) -> None:
-    """Record that a person must look at the lineage, and the reason; call inside a transaction."""
+    """Record that a person must look at the lineage, and the reason; call inside a transaction.
+
+    A lineage without a remediation record stays unchanged.
+    """
     record = load_record(handoff)
     if record is not None:
         escalated = remediation.escalate(record, reason, timezone.now())

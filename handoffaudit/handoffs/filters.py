@@ -88,8 +88,8 @@ def is_before(moment: datetime) -> Q:
 def is_received_before(moment: datetime) -> Q:
     """Return the condition for rows received before that moment.
 
-    The id contains the time of receipt, or `sent_at` if the sender named that time. For rows with `sent_at`, the
-    condition therefore compares `received_at`, too.
+    The id of a row with `sent_at` contains that time, and the id of any other row contains the time of receipt. For
+    rows with `sent_at`, the condition therefore compares `received_at`, too.
     """
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
 

@@ -354,9 +354,10 @@ def sources_of_row(row: ToolResult) -> tuple[Source, ...]:
 def list_results(
     tenant_id: int, trace_id: str, *, after: UUID | None = None, limit: int, only_evidence: bool = False
 ) -> list[ToolResult]:
-    """Return at most `limit` results of a trace in the order of their arrival, only later ones than `after` if given.
+    """Return at most `limit` results of a trace in the order of their arrival.
 
-    With `only_evidence`, return only results that are evidence, and without their content.
+    `after` is the id of a result: with it, return only results that arrived later. With `only_evidence`, return only
+    results that are evidence, and without their content.
     """
     if not storable(trace_id):
         return []

@@ -191,7 +191,8 @@ class ClaudeClient:
     """A thread-safe `calls.Client` for Claude.
 
     Without `base_url`, the client uses the provider's own address. The clients for Bedrock and Vertex look for
-    credentials in the same places as the command line tools of AWS and Google Cloud.
+    credentials in the same places as the command line tools of AWS and Google Cloud. Raises `ValueError` for an unknown
+    provider.
     """
 
     def __init__(

@@ -30,7 +30,8 @@ class HandoffPlugin(BasePlugin):
     policies, a transfer that a callback or a tool of your own sets is sent after it happened, and is not stopped.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
-    The reason is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments, else the parameter.
+    The reason of a handoff is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments of the
+    call, else the parameter `reason`.
     What an `AgentTool` returns is not captured: what an LLM says is not evidence.
     """
 
@@ -63,7 +64,7 @@ class HandoffPlugin(BasePlugin):
         return None if verdict else {"error": verdict.why}
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        """Send a transfer for which no gated tool has asked."""
+        """Send a transfer, unless the tool call that made the transfer has already submitted it to the gate."""
         if target := event.actions.transfer_to_agent:
             session, calls = invocation_context.session, event.get_function_responses()
             question = self._question(session, event.author, target, lift(session), {})

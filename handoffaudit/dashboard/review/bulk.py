@@ -193,7 +193,7 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.REVIEWER)
 @require_POST
 def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Undo a bulk decision on every handoff that has not changed since."""
+    """Undo a bulk decision, at most `UNDO_MINUTES` old, on every handoff that has not changed since."""
     references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
     results = undo.undo_changes(tenant=who.tenant, references=references, actor=Actor.person(who.person))
     summary = BulkSummary(number=len(results))

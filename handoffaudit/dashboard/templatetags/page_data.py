@@ -63,10 +63,10 @@ def group_link(context: Context, handoff: Handoff, code: str, path: str | None) 
 
 @register.inclusion_tag("dashboard/groups/mute_code.html", takes_context=True)
 def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
-    """Render the form that mutes a rule code everywhere or, if it is muted, its mute: `{% mute_code issue.code %}`.
+    """Render the form that mutes a rule code in the whole tenant: `{% mute_code issue.code %}`.
 
-    Only reviewers get the form and the button that ends the mute. The muted rule codes of the tenant are loaded once
-    for a page.
+    If the rule code is muted, render who muted the code, until when and why, and a button that ends the mute. Only
+    reviewers get the form and the button. The muted rule codes of the tenant are loaded once for a page.
     """
     tenant = context["who"].tenant
     if "_code_mutes" not in vars(tenant):

@@ -173,8 +173,8 @@ class Approval(models.Model):
     """An approval: the permission for the sender to go on once, with this document, under this policy.
 
     `document_hash` is the hash of the document with its context and evidence. `used_by` is the key that used the
-    approval, or the `handoff_id` of the retry that it was carried to. `use_key` is the hash of the idempotency key that
-    the sender gave the call, so that the call can be repeated.
+    approval, or the `handoff_id` of the retry that it was carried to. `use_key` is the hash of the idempotency key of
+    the call that used the approval, so that the sender can repeat this call.
     """
 
     handoff = models.OneToOneField(

@@ -145,7 +145,7 @@ class Shape:
             if self._validator.is_valid(document):
                 return []
             errors = self._errors(document, self._validator)
-        # The document holds a lone surrogate, so the caller parsed it: `parse_json` accepts no lone surrogates.
+        # jsonschema-rs cannot encode lone surrogates. `parse_json` refuses them, but a caller may parse the document.
         except UnicodeEncodeError:
             return self.check(_without_surrogates(document))
         found: dict[tuple[Location, str], Issue] = {}
@@ -184,8 +184,8 @@ def _cut(value: Any, rule: dict[str, Any]) -> Any:
 
 
 def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
-    # orjson is not used, because a document with a surrogate was read by another parser, and may therefore hold
-    # integers beyond any float.
+    # Only a parser other than orjson accepts lone surrogates. Such a parser may also have read integers that are larger
+    # than any float, which orjson refuses.
     cleaned: dict[str, Any] = json.loads(compact(document).decode("utf-8", "replace"))
     return cleaned
 

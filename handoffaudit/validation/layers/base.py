@@ -63,11 +63,14 @@ class History(msgspec.Struct, frozen=True):
     """The earlier handoffs of the trace, as far as the server knows them.
 
     `derived` is the chain up to and including the source of this handoff, with returns folded (see `fold_returns` in
-    `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is
-    known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
+    `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. If the sender declares a chain, or the
+    format has no place for one, the derived chain follows only the parents that handoffs name, and both are None if the
+    parent of this handoff is not known. `derived_complete` is False if an ancestor is missing, so that only the end of
+    the chain is known.
 
     `returns` counts the returns: handoffs whose target had the work before. Only this handoff and its ancestors with
-    the same source and target are counted. `returns` is 0 if the sender declares a chain.
+    the same source and target are counted. `returns` is 0 if the sender declares a chain, or the
+    format has no place for one.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
     `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs
@@ -159,8 +162,8 @@ class AskedLater(Exception):
 class Layer(Protocol):
     """One step of validation: a module of this package, or an object with the same names.
 
-    `check` never raises because of the content of a handoff. `check` raises `CouldNotRunError` if an external
-    dependency fails.
+    No content of a handoff makes `check` fail. `check` raises `CouldNotRunError` if an external dependency fails,
+    `NotCheckedError` if the check cannot be made, and `AskedLater` if the LLM is asked in a later run.
     """
 
     @property

@@ -268,4 +268,4 @@ def _cut(plain: Any, length: int) -> Any:
 
 
 def _cut_text(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}… {_mark(f'{len(text):,} characters')}"
+    return text if len(text) <= length else f"{text[:length]}… {_mark(f'longer than {length:,} characters')}"

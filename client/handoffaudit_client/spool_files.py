@@ -128,7 +128,10 @@ def _number_of(path: Path) -> int:
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder that only its user can read. Raises `OSError` if others can read it."""
+    """Create the folder if it is missing, so that only this user has access to it.
+
+    Raises `OSError` if the folder cannot be created, belongs to another user, or gives other users any access.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid"):
         found = folder.stat()

@@ -281,7 +281,7 @@ class WaitingOut(SummaryOut):
     )
     proposal: ProposalOut | None = Field(description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(
-        description="The reassignment, or the mark as handled; null if the handoff has neither."
+        description="The reassignment, or the record that a person marked the handoff as handled; else null."
     )
     held_by: HeldByOut | None = Field(description="The reviewer who has the handoff open; null if nobody has.")
 

@@ -15,10 +15,7 @@ class IssueOut(Answer):
     issue_id: str = Field(description="The finding's id within the verdict.", examples=["issue-1"])
     layer: str = Field(description="The layer that reported the finding.", examples=["chain"])
     severity: str = Field(description="info, warning, error or critical.", examples=["error"])
-    code: str = Field(
-        description="The rule code, documented at `links.codes`.",
-        examples=["chain.circular"],
-    )
+    code: str = Field(description="The rule code, documented at `links.codes`.", examples=["chain.circular"])
     message: str = Field(description="What is wrong, in one sentence, with the value found.")
     field_path: str = Field(
         description="The place in the document; empty for the whole document.",
@@ -34,7 +31,7 @@ class IssueOut(Answer):
 class LayerOut(Answer):
     name: str = Field(description="The layer's name.", examples=["chain"])
     status: str = Field(description="passed, failed, skipped or error.", examples=["passed"])
-    why: str = Field("", description="Why the layer was skipped or could not run.")
+    why: str = Field("", description="Why the layer was skipped or could not run; else its note, if any.")
     duration_ms: float = Field(description="Run time in milliseconds.")
 
 
@@ -115,7 +112,7 @@ class VerdictOut(Answer):
     structural_issues: list[str] = Field(description="Blocking findings of the structural layers, as `path: message`.")
     semantic_issues: list[str] = Field(
         description="Blocking findings of the semantic layers, in the same form; the last entry is "
-        "`semantic_validation_unavailable` if no LLM was available."
+        "`semantic_validation_unavailable` if the LLM check is missing (`unverified`)."
     )
     issues: list[IssueOut] = Field(description="All findings, with warnings and notes.")
     claims: list[ClaimOut] = Field(description="The claims in the data and the sources of each claim; at most 500.")
@@ -298,7 +295,7 @@ def _username(person: Person | None) -> str | None:
 
 
 class PassedOnOut(Answer):
-    by: str = Field(description="Who reassigned the handoff.", examples=["ada"])
+    by: str = Field(description="Who reassigned the handoff, or marked it as handled.", examples=["ada"])
     to: Annotated[str | None, BeforeValidator(_username)] = Field(
         description="The new reviewer; null if none was named.", examples=["ben"]
     )
@@ -316,7 +313,9 @@ class ReplacedByOut(Answer):
     repaired: bool = Field(description="True if repair created the attempt; false if it was sent with `retry_of`.")
     links: HandoffLinks = Field(validation_alias="id", description="Addresses of the attempt, as in `links`.")
     document: Annotated[dict[str, Any] | None, Stored] = Field(
-        None, description="The repaired document, if the policy `return_repaired` says so and the data is unchanged."
+        None,
+        description="The repaired document, if `return_repaired` is set for the type, the repaired attempt is "
+        "accepted, defaults and hints alone repaired it, and its data is unchanged.",
     )
 
 
@@ -350,7 +349,7 @@ class ReviewedOut(SummaryOut):
     )
     proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(
-        None, description="The reassignment, or the mark as handled; null if the handoff has neither."
+        None, description="The reassignment, or the record that a person marked the handoff as handled; else null."
     )
 
 
@@ -377,7 +376,9 @@ class HandoffOut(ReviewedOut, JudgedOut):
     original_sha256: str | None = Field(None, description="SHA-256 of the bytes sent.")
     removed_at: str | None = Field(None, description="When retention deleted the document; the verdict stays.")
     lifted: Annotated[dict[str, Any] | None, Stored] = Field(
-        None, description="The document in the current format version, if adapted."
+        None,
+        description="The judged document, if it is not the document sent: lifted to the current format version, or the "
+        "handoff file of a report.",
     )
     context: Annotated[dict[str, Any] | None, Stored] = Field(None, description="The `context` sent.")
     evidence: Annotated[list[Any] | None, Stored] = Field(None, description="The `evidence` sent.")

@@ -285,7 +285,11 @@ class Run:
         self._progress.update(self._describe_progress)
 
     def _check_outage(self, call: Call) -> None:
-        """Stop asking during an outage, because every further call would be retried several times."""
+        """Stop asking if this call shows that further calls would fail, because each of them would be retried.
+
+        The run stops if the breaker opens, after `MOST_FAILURES_IN_A_ROW` failures of any kind in a row, and at once
+        after a status in `_AT_ONCE`.
+        """
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
         if error is None or not is_outage(error):

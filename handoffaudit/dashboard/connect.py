@@ -81,7 +81,7 @@ class Watch:
 
 
 def watch(request: HttpRequest, who: TenantMembership) -> Watch:
-    """Return the first handoff that the page waits for, as the key and the time in the address say.
+    """Return the `Watch` of the page, from the way, the key and the time in the address.
 
     Without a key in the address, use the newest key of the last `LATELY`. Without a time, wait for the first handoff of
     that key, or if there is no key, for the next handoff of any sender.

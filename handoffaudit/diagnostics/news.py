@@ -29,7 +29,8 @@ DAYS_BEFORE: Final = 14
 # A route whose last handoff is older than this counts as new.
 DAYS_OF_ROUTES: Final = 30
 
-# The policies by which handoffs are judged. News of others, such as alert rules, would push these out.
+# The policies by which handoffs are judged. Other policies, such as alert rules, are no news: they would push the
+# versions of these policies out of the short list.
 JUDGED_BY: Final = (Kind.STRICTNESS, Kind.RULES, Kind.SCHEMAS, Kind.PROMPTS, Kind.ROLES)
 
 _ROUTE: Final = ("source_agent_id", "target_agent_id")

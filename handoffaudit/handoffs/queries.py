@@ -1,4 +1,7 @@
-"""Queries of handoffs for pages and the API. Lists never read bodies, and every query begins with the tenant."""
+"""Queries of handoffs for pages and the API. Lists never read bodies.
+
+Every query of handoffs names the tenant. `body` reads by the id of a handoff that the caller found in its tenant.
+"""
 
 import re
 import uuid
@@ -267,7 +270,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
 # The most findings of a verdict in a summary.
 MOST_SUMMARY_ISSUES = 20
 
-# Verdicts are read in parts, because a large verdict has some hundred kilobytes.
+# Verdicts are read in batches of this size, because a large verdict has some hundred kilobytes.
 _SUMMARIES_AT_ONCE = 100
 
 

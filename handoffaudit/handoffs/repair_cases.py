@@ -187,10 +187,12 @@ def verdict_on_candidate(
 ) -> Verdict:
     """Return the verdict on a candidate.
 
-    The layers that need no LLM judge first. If they find no error and the handoff is stored, the LLM layers follow and
-    ask `model`. Without `model`, they ask the LLM of the case if the LLM layers had blocking findings on the handoff;
-    else, a worker asks the LLM later, as for any submission. These blocking findings are added to the verdict, unless
-    each layer that reported one has judged the candidate.
+    The layers that need no LLM judge first. If they find an error, return their verdict. Otherwise, if the handoff is
+    stored, the LLM layers follow and ask `model`. Without `model`, they ask the LLM of the case if the LLM layers had
+    blocking findings on the handoff; else, a worker asks the LLM later, as for any submission.
+
+    If an LLM layer had blocking findings on the handoff and has not judged the candidate, add the blocking findings of
+    all LLM layers on the handoff to the verdict.
     """
     handoff = prepared.as_model()
     reading = read_record(prepared.submission)

@@ -71,7 +71,7 @@ class KnownValues:
 
 
 def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> dict[str, int]:
-    """Return the sum of several numbers of handoffs by state, with all states."""
+    """Add up the numbers of handoffs by state from several mappings. The result has every state, if need be with 0."""
     totals = dict.fromkeys(State.values, 0)
     for numbers in several:
         for state, number in numbers.items():

@@ -224,7 +224,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "validation_id": verdict.validation_id,
         "handoff_id": verdict.handoff_id,
         "valid": verdict.valid,
-        # Each access to the `value` of an enumeration member calls a Python function.
+        # `str` is used, because each access to the `value` of an enumeration member calls a Python function.
         "outcome": str(verdict.outcome),
         "strictness": str(verdict.strictness),
         "structural_issues": verdict.structural_issues,

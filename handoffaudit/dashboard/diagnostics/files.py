@@ -89,7 +89,7 @@ def report_page(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRe
 
 
 def _document(who: TenantMembership, report: FileReport) -> dict[str, Any]:
-    """Return the document that arrived; an empty dictionary where retention removed the handoff's document."""
+    """Return the document that arrived, or an empty dictionary if retention removed the handoff or its document."""
     try:
         body = handoffs.body(handoffs.get(who.tenant, str(report.handoff)))
     except Handoff.DoesNotExist:
@@ -226,9 +226,9 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
     """Return the address of the health lines in logs that match the filters.
 
-    Return an empty text if no log has health lines, or if the page of logs has no filter like these: it has none for
-    `source` and `failed`, and its filter `event` takes either a reason or a fallback. The filter `runtime` becomes part
-    of the searched text.
+    Return an empty text if no log has health lines, or if the page of logs cannot filter in the same way: the page has
+    no filter for `source` or `failed`, and its filter `event` takes a reason or a fallback, but not both. The filter
+    `runtime` becomes part of the searched text.
     """
     events = {filters.reason, filters.fallback} - {""}
     if filters.source or filters.failed or len(events) > 1 or not file_stats.has_log_counts(who.tenant):
@@ -248,7 +248,10 @@ def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
 
 
 def _form(asked: QueryDict, filters: FileFilters | None = None) -> forms.Form:
-    """Return the form of the filters. The field `reason` offers a result of the fallback only if the address has it."""
+    """Return the form of the filters.
+
+    The menu `reason` offers an outcome of the fallback only if the address already filters by this outcome.
+    """
     form = FileFilters.form(asked, filters)
     offered = {*REASONS, asked.get("reason", "")}
     reason: Any = form.fields["reason"]

@@ -130,8 +130,9 @@ def handle(
 ) -> dict[str, Any]:
     """Return the answer to a posted event, within `seconds`.
 
-    `given_key` identifies an event that arrives again; without a key, the content of the event identifies it. An event
-    that the hooks do not handle gets an empty answer. `grade` is the grade of the sender's tool results.
+    `given_key` identifies an event that arrives again. Without a key, the ids of the call or the content of the event
+    identify it. An event that the hooks do not handle gets an empty answer. `grade` is the grade of the sender's tool
+    results.
     """
     deadline = time.monotonic() + seconds
     posted = hook_events.read_event(sent)

@@ -24,7 +24,11 @@ _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Name(StrEnum):
-    """The events that hooks handle. `CALL` is a delegation without an event name; no agent host waits for an answer."""
+    """The events that hooks handle.
+
+    `CALL` is a delegation without an event name. Its answer has no fields for an agent host; its sender reads
+    `exit_code`.
+    """
 
     HANDING_OUT = HANDING_OUT
     HANDED_BACK = HANDED_BACK
@@ -100,7 +104,7 @@ class Posted:
 
 
 def read_event(sent: bytes) -> Posted:
-    """Parse a bare event, or `{"event": …, "phase_results": …, "sent_at": …}`. Never raise an error."""
+    """Parse the event that a host sent, alone or as `{"event": …, "phase_results": …, "sent_at": …}`. Never raise."""
     document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
     if issues:
         return _read_damaged_result(sent)

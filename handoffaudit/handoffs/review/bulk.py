@@ -36,7 +36,7 @@ class Selection:
     """A filtered view of the queue at the time `seen_at`.
 
     Handoffs that arrived later are left out, and handoffs that changed later are refused. `shown` has a short hash of
-    each handoff that the reviewer saw (`Matching.shown`). None means that the reviewer saw all of them.
+    each handoff that the reviewer saw (`Matching.shown`). None means that the reviewer saw all selected handoffs.
     """
 
     view: str
@@ -128,7 +128,9 @@ def decide_matching(
     most: int = MOST_PER_REQUEST,
     seconds: float = SECONDS,
 ) -> BulkDecision:
-    """Decide the next handoffs of the selection, at most `most` of them and for at most `seconds`.
+    """Decide the next handoffs of the selection, at most `most` of them, in chunks of at most `PART` handoffs.
+
+    The first chunk is always decided. No chunk begins later than `seconds` after the start.
 
     To continue, call again with `next` of the result as `cursor` and the same selection. On the first call, raise
     `TooMany` if the selection is too large. Raise `NoteTooLong`, and `FilterError` for an invalid cursor.

@@ -171,7 +171,7 @@ def limit_for_requests(opened: Any) -> None:
 
 
 def find_fault() -> Fault | None:
-    """Check the database and return its fault. Raise any error that is not such a fault.
+    """Check the database and return its fault, or None. Raise any error that has none of the causes in `Cause`.
 
     If a PostgreSQL server does not answer, the check ends after `LOOK_AT_SERVER_SECONDS`. PostgreSQL is checked on a
     new connection, because all connections of the pool may be in use or broken.
@@ -229,7 +229,7 @@ server = ServerWatch()
 
 
 def _find_fault_of_file() -> Fault | None:
-    """Begin a write transaction, which reveals every fault except a full disk."""
+    """Begin a write transaction, which raises an error for every fault but a full disk and most damage to the file."""
     with lock_wait(LOCK_MILLISECONDS), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return None

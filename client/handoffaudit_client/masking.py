@@ -68,7 +68,7 @@ def mask_plain(value: Any, text: str) -> Any:
 
 _SHORTEST_KEY = 13
 
-# Each byte that no key contains becomes a space.
+# Each ASCII character that no key contains becomes a space.
 _SPACES = bytes(byte if byte >= 128 or chr(byte).isalnum() or chr(byte) in "_.~+/=:-" else 32 for byte in range(256))
 
 _ALL_STARTS = tuple((start, look) for look in LOOKS for start in look.starts)
@@ -91,7 +91,7 @@ class _Mask:
     def __init__(self, words: tuple[str, ...], starts: tuple[tuple[str, Look], ...]) -> None:
         self._words = words
         self._starts = starts
-        # The masked form of each key, cached because the objects in a list usually have the same keys.
+        # The masked form of each field name, cached because the objects in a list usually have the same fields.
         self._keys: dict[str, str] = {}
         self.has_masked = False
 
@@ -166,7 +166,7 @@ class _Mask:
         return kept
 
     def _add(self, kept: dict[str, Any], key: str, value: Any) -> None:
-        """Add a value under its masked key, with a number if the key is there: no value may be lost."""
+        """Add a value under its masked name. Append a number if `kept` has that name, so that no value is lost."""
         name = self._keys.get(key)
         if name is None:
             name = self._keys[key] = self.mask_text(key)
@@ -188,7 +188,7 @@ class _Mask:
 
 
 def _named_in(held: Mapping[str, Any]) -> str:
-    """Return the secret's name in an object of a name and a value, or an empty text if there is none."""
+    """Return the secret's name in an object such as `{"name": "DB_PASSWORD", "value": "…"}`, or an empty text."""
     if "value" not in held and "val" not in held and "default" not in held:
         return ""
     names = (held.get(key) for key in _NAMING)

@@ -64,7 +64,10 @@ gated: Memory[str, bool] = Memory()
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package that loads a framework only when one of its names is used."""
+    """Return the `__getattr__` of a package. It imports the module of a name only when that name is used.
+
+    `homes` maps each name to its module, which imports the framework.
+    """
 
     def load(name: str) -> object:
         if name not in homes:
@@ -77,7 +80,10 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
 
 
 def client_of(given: Client | AsyncClient | None) -> Client:
-    """Return the given client, or the client that all plug-ins share. Raises `ValueError` as `Client` does."""
+    """Return the given client, the `Client` inside a given `AsyncClient`, or else the client that all plug-ins share.
+
+    Raises `ValueError` as `Client` does.
+    """
     if given is not None:
         return given.client if hasattr(given, "client") else given
     with _lock:

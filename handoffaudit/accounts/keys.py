@@ -91,7 +91,10 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def check_patterns(given: Iterable[str]) -> list[str]:
-    """Return the names and patterns without blanks around them and without repetitions. Raise `Refused`."""
+    """Return the names and patterns without blanks around them and without repetitions.
+
+    Raise `Refused` if there are too many, or if one is too long or has characters that cannot be shown.
+    """
     patterns = list(dict.fromkeys(text for one in given if (text := one.strip())))
     if len(patterns) > MOST_PATTERNS:
         raise Refused(f"There are {len(patterns)} agents", "agents", f"name at most {MOST_PATTERNS}, or use patterns.")

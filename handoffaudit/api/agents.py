@@ -112,7 +112,7 @@ class WayOut(Answer):
 class AgentsOut(Answer):
     period: Nullable = Field(
         validation_alias=at("window.period"),
-        description="The requested period; null if `since` and `until` were given.",
+        description="The requested period; null if `since` or `until` was given.",
     )
     since: Second = Field(validation_alias=at("window.since"), description="Start of the period, in whole hours.")
     until: Second = Field(validation_alias=at("window.until"), description="End of the period (exclusive).")

@@ -167,7 +167,8 @@ def _is_complete(changed: Difference | None) -> bool:
 class AttemptOut(SummaryOut):
     changes: Annotated[list[ChangeOut] | None, BeforeValidator(_changes)] = Field(
         validation_alias="changed",
-        description="Changes since the previous attempt; null for the first, and if `not_compared` has a reason.",
+        description="Changes since the previous attempt; null for the first in the list, and if `not_compared` has a "
+        "reason.",
     )
     changes_complete: Annotated[bool, BeforeValidator(_is_complete)] = Field(
         validation_alias="changed", description="The list of changes is complete."

@@ -205,7 +205,7 @@ _kept_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class ClosedDays:
-    """The days of a tenant before yesterday (UTC). Their counts change only by a late handoff or a decision.
+    """The days of a tenant before yesterday (UTC). Their counts seldom change, as after a late handoff or a decision.
 
     A process keeps sums of these days. A kept sum is used only while the hourly totals of the days are the same rows as
     when the sum was read. A page makes one instance, so that all its sums compare the same totals.

@@ -174,7 +174,7 @@ def _judge_part(
 
 
 def _keep_action(verdict: Verdict, content: dict[str, Any]) -> Verdict:
-    """Return the verdict with the stored recommended action and without a remediation log.
+    """Return the verdict without a remediation log. Only a rejecting verdict keeps the stored recommended action.
 
     The log counts attempts, and the sender has made no new attempt.
     """

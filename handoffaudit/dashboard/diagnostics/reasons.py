@@ -151,7 +151,7 @@ def _rows(matrix: Matrix, links: Links) -> list[Row]:
 
 
 def _cell(links: Links, row: diagnostics_reasons.Row, phase: str, tally: FileTally) -> str:
-    """Return the markup of the results of an agent in a phase, with links to the main reason.
+    """Return the markup of the results of an agent in a phase, with links to reports and log lines of the main reason.
 
     The cell is marked if the share of used files is significantly smaller than in the agent's other phases.
     """
@@ -185,7 +185,7 @@ def _card(who: TenantMembership, found: ReasonChange, window: Window, links: Lin
 
 
 def _code_row(found: CodeAgents, links: Links) -> str:
-    """Return the markup of a row of rule codes: the code, its number and its agents, with links to their handoffs."""
+    """Return the markup of a table row: a rule code, its number of handoffs and its agents, with links to handoffs."""
     href, title = escape(links.handoffs(code=found.code)), escape(code_title(found.code))
     agents = (
         f"{named(name, links.handoffs(code=found.code, source=name))} {number:,}" for name, number in found.agents

@@ -136,7 +136,8 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
 def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
     """Yield titled groups of inputs: how the conditions combine, then one group for each row.
 
-    There are all rows up to the last filled row, and one empty row after it, but at least two rows.
+    There are all rows up to the last filled row, and one empty row after it, but at least two and at most
+    `MOST_CONDITIONS` rows.
     """
     match = Field(
         name=MATCH,

@@ -357,7 +357,7 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # The indexes cover only the events of decided handoffs, which are few. Ingest and judging add no entries.
+            # These indexes cover only decisions, which are few. Ingest and judging add no entries.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),

@@ -114,7 +114,8 @@ class EvidenceValidator:
     every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it names a
     source or is an assumption.
 
-    Raises InvalidConfigError, which lists every flaw, if a path cannot be read. `docs/evidence.md` describes the check.
+    Raises InvalidConfigError for the first output type with unusable paths. The error lists every flaw of these paths.
+    `docs/evidence.md` describes the check.
     """
 
     layer_name = ValidationLayer.EVIDENCE.value

@@ -193,7 +193,7 @@ class SourceIndex:
 
     @cached_property
     def _scaled_numbers(self) -> dict[float, str]:
-        """Return the numbers that a following word or letter multiplies (`8.2 million`), and numbers in two words."""
+        """Return the numbers with a scale, such as `8.2 million` and `65k`, and those like `twenty five`."""
         return dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
 
     @cached_property
@@ -315,7 +315,7 @@ def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Recor
 
 
 def _join_records(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
-    """Return the facts of all sources in order, or None if there is too much prose.
+    """Return the facts of all sources in order, or None if there is too much prose or no fact.
 
     The record numbers of each source continue those of the previous source.
     """
@@ -352,7 +352,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _unescape(text: str) -> str:
-    """Return `text` with a space for each escaped space of JSON.
+    """Return `text` with a space for each escaped no-break space and each escape of U+2000 to U+20FF, such as a dash.
 
     Otherwise, the characters of the escape would join the digits beside it.
     """

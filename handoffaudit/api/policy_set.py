@@ -145,7 +145,7 @@ CASE: dict[str, Any] = {
     "beside": "{}",
     "basis": "{}",
 }
-# The most bytes of cases in a page, by `PolicyCase.size`. A single case may have more.
+# The most bytes of all cases in a page together, by `PolicyCase.size`. A page with a single case may have more.
 PAGE_CHARACTERS = 2 * 1024 * 1024
 
 CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
@@ -201,7 +201,8 @@ class PolicyTestIn(Schema):
 
     policies: dict[str, Any] = Field(
         {},
-        description="The draft: the rows of each kind. For all other kinds, the policies in force apply.",
+        description="The draft: the whole list of rows of each kind to test. For kinds that are not named, the "
+        "policies in force apply.",
         examples=[SOME],
     )
     cases: list[CaseFields] | None = Field(

@@ -71,7 +71,7 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """A call in the file of answers.
+    """One call, as a line of the file of answers.
 
     `outcome` is `ok`, or the reason why there is no answer; a question without an answer is asked again.
     """
@@ -154,8 +154,8 @@ class AnswerFile:
                 os.fsync(self._file)
             except OSError as error:
                 raise Stop(
-                    f"{self.path} can't be written ({error.strerror}), and an answer that is not kept would be paid "
-                    "again: make room, or name another file with --results."
+                    f"{self.path} can't be written ({error.strerror}), and an answer that is not kept would be "
+                    "paid for again: make room, or name another file with --results."
                 ) from error
             if line.outcome == OK:
                 self._known[line.key] = line

@@ -129,7 +129,7 @@ class Spool:
         return Held(path, lock, _read_entry(path))
 
     def postpone(self, paths: Iterable[Path]) -> None:
-        """Let later calls of `send_waiting` with `seconds` skip the entries for `POSTPONED_SECONDS`.
+        """Postpone the entries: for `POSTPONED_SECONDS`, calls of `send_waiting` with `seconds` skip them.
 
         The modification times of the files are set to the end of that time.
         """
@@ -172,9 +172,9 @@ class Spool:
         return self.folder / f"{max(last + 1, time.time_ns()):020d}{_ENTRY}"
 
     def _survey(self) -> tuple[int, int]:
-        """Return the size of all files in bytes, and the number of the last entry.
+        """Return the size of all files on the disk in bytes, and the number of the last entry.
 
-        Remove the drafts that a dead process did not finish.
+        A small file counts as `_LEAST_BYTES`. Remove the drafts that a dead process did not finish.
         """
         size, last = 0, 0
         for folder in (self.folder, self.folder / ASIDE):

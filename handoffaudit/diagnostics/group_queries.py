@@ -330,7 +330,7 @@ def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator
 
 
 def export_some(tenant: Tenant, numbers: Sequence[int], form: Form) -> Iterator[bytes]:
-    """Return the export file of these groups in parts, those with the most handoffs first."""
+    """Return the export file of these groups in parts. The groups with the most handoffs come first."""
     groups = list(FindingGroup.objects.filter(tenant=tenant, pk__in=numbers).order_by("-number", "-pk"))
     rows = [_make_row(one) for one in _add_numbers(groups, count_waiting_in(tenant, groups))]
     return export.render_rows(EXPORT_COLUMNS, [rows], form)

@@ -178,9 +178,9 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
 def carry_over(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     """Approve blocked retries whose document a person has approved before; return the changes of the counts.
 
-    The document, the route and the policy must be the same, and the approval must be unused and not expired. The retry
-    uses the approval up, and gets an approval of its own that expires at the same time. Call inside the transaction
-    that stored the verdicts.
+    The document with its format and type, the route and the policy must be the same. The approval must be unused and
+    not expired. The retry uses the approval up, and gets an approval of its own that expires at the same time. Call
+    inside the transaction that stored the verdicts.
     """
     deltas: counts.Deltas = Counter()
     retries = [one for one in judged if one.handoff.lineage and one.state in REVIEWABLE]

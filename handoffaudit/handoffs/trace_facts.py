@@ -163,7 +163,7 @@ class TraceFacts:
         return self._new.get(handoff)
 
     def store_behaviour(self) -> None:
-        """Store the changed behaviour of agents. An agent that always writes in the same form needs no write."""
+        """Store the behaviour of the agents whose behaviour has changed since it was read or stored."""
         rows = [[self.tenant_id, agent, self._behaviour[agent]] for agent in sorted(self._changed) if agent]
         self._changed.clear()
         db.upsert_rows(_BEHAVIOUR_OF_AGENT, rows, 2)

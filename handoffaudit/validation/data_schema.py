@@ -334,7 +334,7 @@ def _readable(text: bytes) -> Any:
 
 
 def relocate_issues(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:
-    """Yield the issues with their locations in the data changed to locations in the document."""
+    """Yield the issues, each with its location in the document in place of its location in the data."""
     for issue in issues:
         yield msgspec.structs.replace(issue, location=tuple(_clean_location(place_of(issue.location))))
 

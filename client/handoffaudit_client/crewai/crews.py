@@ -36,8 +36,8 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
 def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
     """Yield the finished tasks whose outputs a task gets.
 
-    These are the tasks of its `context`. If `context` is not specified, it is the previous task of the crew. If
-    `context` is None, there are none.
+    These are the tasks in `task.context`. Without a specified context, only the previous task of the crew counts; with
+    None, no task does.
     """
     if isinstance(task.context, list):
         found = task.context

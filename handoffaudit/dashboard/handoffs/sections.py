@@ -55,7 +55,7 @@ def body_of(handoff: Handoff) -> HandoffBody:
 
 
 def parse_body(body: HandoffBody, of: str = "") -> Any:
-    """Return the parsed document or, if `of` names it, `context` or `evidence`; None if absent or not parsable."""
+    """Return the parsed document, or with `of`, the parsed `context` or `evidence`. None if absent or not parsable."""
     if not of:
         return parse_json(bytes(body.original))[0]
     raw = body.context if of == "context" else body.evidence
@@ -64,7 +64,7 @@ def parse_body(body: HandoffBody, of: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources that the claims of a handoff may cite; `searched` names them and the fields of the context."""
+    """The evidence of a handoff. `searched` has the names of its sources, and of the filled fields of the context."""
 
     evidence: Sequence[Any] = ()
     searched: Sequence[str] = ()

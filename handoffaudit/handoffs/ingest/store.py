@@ -197,7 +197,7 @@ def _replace(known: ExistingHandoff, handoff: PreparedHandoff, new: list[Prepare
 def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
     """Insert the row, the body and the first event of each handoff; call inside a transaction.
 
-    `reason` is the reason in the first events.
+    `reason` is the reason in the first events of readable handoffs. If `reason` is empty, their `note` is the reason.
     """
     # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
     db.insert_rows(HANDOFF, [_read_handoff_row(one) for one in sorted(new, key=attrgetter("handoff_id"))])

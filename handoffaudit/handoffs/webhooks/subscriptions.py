@@ -177,7 +177,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
 
 @transaction.atomic
 def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """Replace the secret of a webhook, which signs all later requests. Raise `Subscriber.DoesNotExist`."""
+    """Replace the secret of a webhook. The new secret signs all later requests. Raise `Subscriber.DoesNotExist`."""
     found = _lock(tenant, pk)
     found.secret = new_secret()
     found.save(update_fields=["secret"])

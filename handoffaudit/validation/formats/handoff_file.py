@@ -70,8 +70,8 @@ def is_report(document: Document) -> bool:
 def read(document: Document, envelope: Envelope) -> Record:
     """Return the record of a handoff file or of a report.
 
-    The record of a report holds the object of the file as the document to judge, and the report as the original
-    document.
+    The record of a report holds the report as the original document. The document to judge is the content of the file,
+    or the text block of the response if only the block can be used.
     """
     report = is_report(document)
     content = judge_report(document).content if report else document

@@ -260,7 +260,7 @@ def _day_of_amount(text: str, sentence: Sentence, amount: Stated, day: Stated | 
 
 
 def _day_after(text: str, sentence: Sentence, day: Stated | None) -> Stated | None:
-    """Return the day that the text speaks of after a sentence, or None after a period or a summary of all days."""
+    """Return the day that the text speaks of after a sentence; None after a range of days or a summary of all days."""
     if _WHOLE.search(sentence.text):
         return None
     if len(sentence.days) > 1 and _TO.match(text[sentence.days[-2].end : sentence.days[-1].start]):

@@ -77,8 +77,8 @@ class Gate:
     def _use(self, verdict: Verdict, until: float) -> Verdict:
         """Use the approval of an approved handoff, and return the verdict: false if the approval has ended.
 
-        An approval works for one handoff. The same handoff may ask again, because frameworks run a node again when they
-        resume. Raises `Unreachable`.
+        An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when
+        they resume. Raises `Unreachable`.
         """
         if verdict.state != "approved":
             return verdict

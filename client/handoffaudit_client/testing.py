@@ -128,7 +128,7 @@ class FakeServer:
         return list(self.handoffs.values())
 
     def handle(self, handler: _Handler, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON for a request. Raises `_Stop` for an answer without such JSON."""
+        """Return the status and the JSON for a request. Raises `_Stop` for an error with only a title."""
         path = urlsplit(handler.path).path
         self.requests.append((handler.command, path))
         if self._failures:

@@ -54,7 +54,7 @@ class StandingOut(Answer):
     )
     removed_before: Moment | None = Field(
         validation_alias=at("last.removed_before"),
-        description="The last run deleted what was older than this time, except what a legal hold kept.",
+        description="The run at `removed_at` deleted what was older than this time, except what a legal hold kept.",
     )
 
 

@@ -50,8 +50,8 @@ class FindingOut(Answer):
     caused: bool = Field(description="true: introduced by the source agent. false: inherited.")
     origin: Number = Field(description="The number of the handoff in which the finding first appeared.")
     from_outside: bool = Field(
-        description="A person or a tool supplied the value, or the handoff in which it first appeared has it in its "
-        "context."
+        description="A person or a tool supplied the value, or the context of the handoff in which the value first "
+        "appeared contains the value."
     )
     carried_by: list[Number] = Field(
         validation_alias="carriers", description="The numbers of the later handoffs with the same value."
@@ -100,8 +100,8 @@ class OriginOut(Answer):
     )
     agent: str = Field(description="The source agent of that handoff.")
     from_outside: bool = Field(
-        description="A person or a tool supplied the value, or the handoff in which it first appeared has it in its "
-        "context."
+        description="A person or a tool supplied the value, or the context of the handoff in which the value first "
+        "appeared contains the value."
     )
     flagged: list[Number] = Field(description="The numbers of the handoffs with a finding about the value.")
     carried_by: list[Number] = Field(
@@ -129,7 +129,9 @@ class SuspectOut(Answer):
 class TraceOut(Answer):
     trace_id: str = Field(description="The sender's id of the trace.")
     has_more: bool = Field(description="The trace has more than 200 handoffs; the answer covers the first 200.")
-    handoffs: list[TracedOut] = Field(description="The handoffs, ordered by step, or by time if they have no step.")
+    handoffs: list[TracedOut] = Field(
+        description="The handoffs, ordered by step. A handoff without a step follows the handoff before it in time."
+    )
     graph: GraphOut = Field(description="Routes between the agents.")
     origins: list[OriginOut] = Field(description="The origin of each wrong value.")
     tainted: list[Number] = Field(
@@ -266,7 +268,10 @@ def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     response={200: TraceOut, 404: ProblemOut},
 )
 def get_trace(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
-    """Return the first 200 handoffs of a trace, ordered by step, or by time if they have no step."""
+    """Return the first 200 handoffs of a trace, ordered by step.
+
+    A handoff without a step follows the handoff before it in time.
+    """
     trace = _trace(request, trace_id)
     findings: dict[int, list[Attributed]] = {}
     for one in trace.attributed:

@@ -319,7 +319,7 @@ def judge_again(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.REVIEWER)
 @require_POST
 def mute(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Mute the selected finding groups, each until it has grown past the chosen limit, or forever."""
+    """Mute the selected finding groups, each until it has grown to the chosen limit, or forever."""
     try:
         selection = Selection.of(request, who, "groups")
         numbers = selection.numbers

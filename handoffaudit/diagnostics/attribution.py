@@ -87,10 +87,10 @@ def anything_due() -> bool:
 
 
 def run() -> int:
-    """Attribute the verdicts that are due, then group the findings of older handoffs.
+    """Attribute the verdicts that are due, then group the findings of handoffs that are not grouped yet.
 
-    Return the number of these handoffs. Return 0 if another process is attributing. The run ends
-    when nothing is due, or after a minute. While handoffs wait to be judged, attribution pauses.
+    Return how many handoffs were attributed or grouped; 0 if another process is attributing. The run ends when nothing
+    is due, or after a minute. If handoffs wait to be judged, the run ends after one part, and a pause follows.
     """
     parts = iter(lambda: _attribute_part() or _group_part(), 0)
     return LEASE.run_parts(parts, _LONGEST_RUN, judge_leases.is_anything_waiting)

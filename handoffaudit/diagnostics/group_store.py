@@ -116,7 +116,7 @@ def forget() -> None:
 
 
 def drop_empty() -> None:
-    """Delete empty groups, except groups that somebody has muted or has to acknowledge."""
+    """Delete empty groups, except groups that were ever muted, and groups that somebody has to acknowledge."""
     FindingGroup.objects.filter(number=0, muted_at=None, regressed_at=None, muted_by="").delete()
 
 
@@ -311,8 +311,8 @@ MOST_CODE_MUTES: Final = 100
 def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) -> CodeMute:
     """Mute all groups of a rule code, present and later ones, for one of `MUTE_DAYS`.
 
-    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, another
-    number of days, a note that is missing or cannot be stored, or too many muted rule codes.
+    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, days that
+    are not in `MUTE_DAYS`, a note that is missing or cannot be stored, or too many muted rule codes.
     """
     if days not in map(str, MUTE_DAYS):
         raise Refused(

@@ -35,8 +35,8 @@ MARK: Final = "blocked_text"
 LEASE: Final = NamedLease(Watermark, "blocked_text.claim")
 BLOCKED: Final = (State.REJECTED, State.HELD, State.DECLINED)
 
-# A verdict gets its id before its transaction ends, so an older verdict may appear after a newer verdict, within this
-# time.
+# A verdict gets its id before its transaction ends, so a verdict may become visible up to this long after verdicts with
+# higher ids.
 OVERLAP: Final = timedelta(minutes=2)
 # A part of a run looks at `MOST_VERDICTS` verdicts. A transaction stores the words of `MOST_DOCUMENTS` documents.
 MOST_VERDICTS: Final = 5_000

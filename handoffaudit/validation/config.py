@@ -305,7 +305,7 @@ class Requirements:
 
     If `claim_fields` is None, every text and number at the top of the data is a claim. However, a text of at most 10
     characters is a claim only if it is cited or assumed. `prompts` replace the shipped prompts. With `strict_files`, a
-    report is rejected if its handoff file was not used, even if the response contains the result.
+    report about a handoff file is rejected if the file was not used, even if the agent's response has the result.
     """
 
     rules: tuple["BusinessRuleSet", ...] = ()

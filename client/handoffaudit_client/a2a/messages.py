@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The names of the sender in the metadata of a message.
+# The keys of the sender in the metadata of a message.
 _SOURCES = ("from", "source", "source_agent_id")
 
 

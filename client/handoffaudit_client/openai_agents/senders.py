@@ -42,7 +42,7 @@ def run_of(context: RunContextWrapper[Any]) -> Run:
 def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
     """Replace functions of `gate`, so that a blocked handoff returns to its sender with the reason.
 
-    `gate` is a copy of the handoff `given`. The SDK calls `is_enabled` in each turn, which notes the agent of the turn.
+    `gate` is a copy of the handoff `given`. The SDK calls `is_enabled` in each turn; it notes the turn's agent.
     """
 
     async def is_enabled(context: RunContextWrapper[Any], agent: Any) -> bool:

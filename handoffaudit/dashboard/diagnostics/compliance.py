@@ -153,7 +153,7 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
 def _file(
     form: str, kind: str, written: Callable[[ComplianceReport], str | bytes]
 ) -> Callable[[HttpRequest, TenantMembership], HttpResponse]:
-    """Return a view that answers the report of the period in the address as a file."""
+    """Return a view that answers with a file: the report of the period that the address names."""
 
     @require_role(Role.VIEWER)
     @require_safe
@@ -211,8 +211,8 @@ def _week_cell(kind: WeekKind, links: Links, agent: str, day: date, share: Share
     return _draw_week_cell(kind.counts, agent, day, share, tone, href)
 
 
-# A template would be slow for the hundreds of cells of a page. Only the cells of the current week change often, and a
-# cell depends only on the arguments.
+# A template would be slow for the hundreds of cells of a page. The cells are cached: a cell depends only on the
+# arguments, and only the cells of the current week change often.
 @lru_cache(maxsize=4096)
 def _draw_week_cell(counts: str, agent: str, day: date, share: Share, tone: str, href: str) -> str:
     if not share.total:

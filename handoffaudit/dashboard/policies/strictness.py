@@ -75,7 +75,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons why a row would block handoffs. `explained` is the number of handoffs that the rule codes cover."""
+    """The reasons why a row would block handoffs. `codes` counts the rule codes of only `explained` of them."""
 
     explained: int
     codes: Sequence[Named]

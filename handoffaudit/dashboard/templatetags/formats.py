@@ -170,7 +170,7 @@ def rate_definition(name: str) -> str:
 
 @register.simple_tag
 def describe_change(change: ShareChange, direction: str = "") -> SafeString:
-    """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
+    """Return the change in words, such as `better by 12.5 points`, with the earlier share as its title.
 
     `direction` replaces the direction of the change where less is better. Nothing to compare gives an empty result.
     """

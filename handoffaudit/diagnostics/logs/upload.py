@@ -139,7 +139,7 @@ def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
 
 log = structlog.get_logger(__name__)
 
-# After this time, a request that uploads a log has ended, even if its server died.
+# No request uploads a log for longer than this. If an upload has no end by then, its server died.
 ABANDONED: Final = timedelta(hours=1)
 
 # After this time without a new block, a process that stores a log itself, as `handoffaudit import-log` does, has ended.

@@ -116,7 +116,7 @@ _TYPES = (
     ProblemType(
         "The case can't be removed",
         409,
-        "The handoff of the case is under a legal hold.",
+        "A legal hold covers the handoff of the case, its trace or the tenant.",
         "Lift the hold first, or keep the case.",
     ),
     ProblemType(
@@ -156,7 +156,7 @@ _TYPES = (
         "Too many tool results",
         413,
         "The tool results of the batch have more bytes than the limit.",
-        "Send the handoff again with another batch.",
+        "Send the handoff again in another batch.",
     ),
     ProblemType(
         "An encoding that is not known",

@@ -162,10 +162,10 @@ def content_encoding(request: HttpRequest) -> str:
 
 
 def decode_body(request: HttpRequest) -> None:
-    """Let later readers of the body get the decompressed content, at most `MAX_BODY_BYTES` of it.
+    """Let later readers of the body get the decompressed content.
 
-    Nothing is read before the call reads its body. `read_body` replaces the limit with the limit of its call. Reading
-    raises `Problem` 415 for an unknown encoding.
+    Nothing is read before the API call reads its body. Reading raises `Problem` 413 for more than `MAX_BODY_BYTES`
+    bytes, 400 for damaged content, or 415 for an unknown encoding. `read_body` sets another limit.
     """
     stream: Any
     try:
@@ -280,8 +280,8 @@ def with_filters(
     filters are left out. All filters come before the paging parameters. If the decorated class already has some of the
     filters, the other filters come after all its parameters instead.
 
-    With `max_length`, a longer text filter is answered with 422, as an invalid value of another parameter is, and the
-    parameters have the names of the attributes of the filter set, not the names in addresses.
+    With `max_length`, a longer text filter is refused with 422, like an invalid value of any other parameter. The
+    parameters then have the names of the filter set's attributes instead of the names in addresses.
     """
 
     def add(query: type[Q]) -> type[Q]:

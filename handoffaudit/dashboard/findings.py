@@ -212,7 +212,7 @@ def _review_url(who: TenantMembership, group: FindingGroup) -> str:
 @require_role(Role.VIEWER)
 @require_safe
 def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    """Render the newest handoffs of a group below its line in the list; a plain request is sent to the group's page."""
+    """Render the newest handoffs of a group below its line in the list; redirect a request without htmx to its page."""
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")

@@ -277,7 +277,11 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 
 
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
-    """Return the view that a default names; None for no choice, for all rows, and for a built-in view that is gone."""
+    """Return the view that a default names.
+
+    Return None if nobody chose a default, if the choice is the list without filters, or if the product no longer has
+    the built-in view.
+    """
     return (row.view or built_in(page, row.built_in)) if row else None
 
 

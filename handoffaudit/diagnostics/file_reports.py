@@ -239,7 +239,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:
-    """The outcome of receiving a report. `report` is None if the report was malformed or refused; see `receipt`."""
+    """The outcome of receiving a report.
+
+    `report` is None if the report was malformed or refused; see `receipt`. If retention removed the stored report,
+    `report` is made anew from the repeated one and is not stored.
+    """
 
     receipt: Receipt
     report: FileReport | None = None

@@ -87,7 +87,7 @@ def record_start(handoffs: Iterable[Handoff], at: datetime) -> None:
 
 
 def park(handoff: Handoff, why: str) -> int:
-    """Park a handoff, so that no worker takes it until a person retries it; return the number of parked handoffs.
+    """Park a handoff, so that no worker takes it until a person retries it; return 1, or 0 if the row is gone.
 
     Call inside a transaction that holds the lock on the row.
     """

@@ -98,7 +98,7 @@ def read_events(events: "QuerySet[Event]") -> Iterator[Row]:
 
 
 def read_verdicts(verdicts: "QuerySet[Verdict]") -> Iterator[Row]:
-    """Yield verdicts as rows, in the order of the query. Each names the hash of the document that was judged."""
+    """Yield verdicts as rows, in the order of the query. Each names the hash of the submission that was judged."""
     for pk, tenant, handoff, outcome, version, at, content, content_hash in verdicts.values_list(*_VERDICT):
         facts = {
             "row": "verdict",
@@ -148,7 +148,7 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The largest number of events in a batch. A batch also has at most this number of events that were committed late.
+# The largest number of new events in a batch. Up to as many events that were committed late are added to the batch.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -164,7 +164,7 @@ class _Overtaken(Exception):
 
 
 def seal_due() -> None:
-    """Seal what is new, for about a second, or for a few per cent of the time while handoffs wait."""
+    """Seal new rows for about a second; while handoffs wait to be judged, for a few per cent of the time."""
     held_until = LEASE.acquire()
     if held_until is None:
         return
@@ -197,7 +197,7 @@ def _warn_once(error: str) -> None:
 
 @dataclass(slots=True)
 class _Batch:
-    """The rows to seal by tenant, and how far the events were looked at."""
+    """The rows to seal by tenant. `reached` is the id of the last event that was looked at."""
 
     reached: int
     found: dict[int, list[Sealed]] = field(default_factory=lambda: defaultdict(list))
@@ -248,7 +248,7 @@ def _collect(which: Q, batch: _Batch) -> None:
 
 
 def seal_audit_logs(key: SealKey) -> None:
-    """Seal the audit logs that have new entries, and the policies of these tenants, without new events."""
+    """Seal the audit logs that have new entries, and the new policy versions of these tenants, but no events."""
     newest = Seal.objects.filter(tenant=OuterRef("pk")).order_by("-number").values("audit_number")[:1]
     due = Tenant.objects.filter(is_sample=False, audit_number__gt=Coalesce(Subquery(newest), 0)).order_by("pk")
     found: dict[int, list[Sealed]] = {pk: [] for pk in due.values_list("pk", flat=True)[:_MOST_TENANTS]}

@@ -110,7 +110,7 @@ class Finding:
 
     @property
     def more_values(self) -> int:
-        """Return how many values the verdict does not list."""
+        """Return how many of the finding's values are not in `values`; read only if the finding has values."""
         return max(0, self.number - len(self.values))
 
 

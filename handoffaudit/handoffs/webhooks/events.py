@@ -97,7 +97,7 @@ def _about(handoff: Handoff, actor: Actor) -> dict[str, Any]:
 def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]:
     """Return the payload of an alert. `change` is `opened`, `again` or `closed`."""
     about = alerts.describe(alert)
-    # An alert without a query about handoffs links to the tenant's start page, which lists all alerts.
+    # An alert without a query about handoffs links to the tenant's start page, which lists active alerts.
     path = f"handoffs/?{about.query}" if about.query else ""
     return {
         "alert": {

@@ -74,8 +74,8 @@ def cost(
 def estimate_call_cost(model: str, sent_size: int, answer_tokens: int, prices: Mapping[str, Price] = SHIPPED) -> float:
     """Estimate the cost of a call in USD. The estimate is more likely too high than too low.
 
-    `sent_size` is the size of the prompt in bytes (or in characters, of plain English); `answer_tokens` are the tokens
-    of the answer. The estimate adds the tokens of the LLM's thoughts.
+    `sent_size` is the size of the prompt in bytes; plain English has one byte per character. `answer_tokens` are the
+    tokens of the answer. The estimate adds the tokens of the LLM's thoughts.
     """
     tokens_in = sent_size // _BYTES_PER_TOKEN + _ADDED_TOKENS
     tokens_out = answer_tokens + ROOM_FOR_THINKING

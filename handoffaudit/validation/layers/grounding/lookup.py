@@ -73,7 +73,7 @@ _MISSING = Found("ungrounded")
 class Lookup:
     """The lookup of the values of one claim in the sources.
 
-    The lookup keeps the grounded numbers of the claim, because other numbers may be sums of them.
+    The lookup keeps the grounded numbers of the claim, because other numbers may be calculated from them.
     """
 
     def __init__(self, text: str, index: SourceIndex) -> None:

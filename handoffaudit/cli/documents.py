@@ -87,7 +87,7 @@ class _ArrayText:
                 return None
 
     def _read_more(self) -> bool:
-        """Read more text, at least doubling the text in memory, so that a long value is not scanned again and again."""
+        """Read more text. A longer rest gets a larger read, so that a long value is not scanned again and again."""
         if self._ended:
             return False
         rest = self._text[self._at :]
@@ -343,7 +343,10 @@ def labelled_lines(source: Source) -> Iterator[tuple[int, bytes]]:
 
 
 def reader_beside(path: str) -> Callable[[str], str | None]:
-    """Return a function that reads text files below the folder of `path`; it returns None for all other paths."""
+    """Return a function that reads text files below the folder of `path`.
+
+    The function returns None for any other path, and for a file that cannot be read as UTF-8.
+    """
     folder = (Path() if path == STANDARD_INPUT else Path(path).parent).resolve()
 
     def read(name: str) -> str | None:
@@ -373,6 +376,6 @@ def report_left_out(name: str, measured: "Measured", hint: str) -> None:
 
 
 def describe_progress(source: Source, items: int) -> str:
-    """Return how much of the file is read."""
+    """Return a line with the number of items so far, and the share of the file that was read."""
     share = f" · {100 * source.read_bytes / source.size:.0f} %" if source.size else ""
     return f"{source.name}: {items:,} items{share}"

@@ -79,7 +79,7 @@ class PolicyFile:
     lines: dict[Place, int] = field(repr=False)
 
     def find_line(self, kind: str, row: str, path: str) -> int:
-        """Return the line of a value: of the field, else of its row, else of its kind."""
+        """Return the line of a field, else of its row, else of its kind, else of `policies`."""
         rows = self.policies.get(kind)
         place: Place = ("policies", kind)
         number = _find_row(kind, rows, row) if isinstance(rows, list) and row else None

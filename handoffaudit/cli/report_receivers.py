@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LONGEST_BODY = 900_000
 
-# Only the last text block of a response counts, and no more than this many characters are sent.
+# A longer response is cut to this many characters, because only its last `MARK` block counts.
 LONGEST_RESPONSE = 40_000
 
 _BEFORE_MARK = 2_000
@@ -80,7 +80,10 @@ def dump_report(made: dict[str, Any]) -> str:
 
 
 def cut_response(response: str) -> str:
-    """Return the part of a long response around its last text block, or the end if there is no block."""
+    """Return a response of at most `LONGEST_RESPONSE` characters.
+
+    Of a longer response, return the part around its last `MARK` block, or the end if there is no such block.
+    """
     if len(response) <= LONGEST_RESPONSE:
         return response
     mark = response.rfind(MARK)

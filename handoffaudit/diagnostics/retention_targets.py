@@ -253,7 +253,7 @@ def _remove_tool_results(due: DueRows) -> int:
 
 
 def _caught_up_at() -> datetime:
-    """Return the time of the oldest handoffs that the LLM may still check again."""
+    """Return a time a day before the oldest handoffs that the LLM may still check again."""
     return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
 
 
@@ -341,9 +341,9 @@ def _remove_handoffs(due: DueRows) -> int:
 def remove_next_handoffs(
     tenant: Tenant, terms: Terms, after: uuid.UUID, end: uuid.UUID
 ) -> tuple[uuid.UUID, int] | None:
-    """Remove the next handoffs after an id, and return the id of the last one and their number.
+    """Remove the next handoffs between the ids `after` and `end`; return the id of the last one and their number.
 
-    Return None without removing a handoff if no handoff follows, if one of the next handoffs must stay, or if
+    Return None without removing a handoff if there is none, if one of the next handoffs must stay, or if
     `removal.is_dense` refuses their range, for example because the partition with their documents was not dropped.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)

@@ -57,9 +57,10 @@ class Line:
 
 
 def write_due() -> None:
-    """Write the first checkpoints of tenants, and those of tenants whose logs grew since their last checkpoint.
+    """Write a checkpoint for each tenant that has none yet, or has new audit entries or seals since its last one.
 
-    A tenant gets at most one checkpoint in `CHECKPOINT_SECONDS`. Nothing is written while another process writes.
+    A tenant gets at most one checkpoint in `CHECKPOINT_SECONDS`, and a sample tenant gets none. Nothing is written
+    while another process writes.
     """
     if not settings.CHECKPOINTS or (held_until := LEASE.acquire()) is None:
         return
@@ -153,7 +154,7 @@ def _write_to(place: str, lines: bytes) -> None:
 def read_lines(path: Path, keys: Iterable[str]) -> Iterator[Line]:
     """Yield the checkpoints in a file; other lines, such as those of a log, are skipped. Raise `OSError`.
 
-    A checkpoint must be signed with one of the public keys.
+    `keys` are the known public keys. If the signature of a checkpoint is wrong or of another key, `wrong` says so.
     """
     known = set(keys)
     with path.open("rb") as file:
@@ -190,7 +191,7 @@ def find_wrong_checkpoint(facts: dict[str, Any], known: set[str]) -> str:
 
 
 def compare(tenant: Tenant, line: Line) -> Iterator[str]:
-    """Yield the contradictions between a checkpoint and the tenant's logs of today."""
+    """Yield the contradictions between a checkpoint and the audit entries and seals that the tenant has now."""
     where = f"checkpoint in line {line.number}"
     if line.wrong:
         yield f"{where}: {line.wrong}"

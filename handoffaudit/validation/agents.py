@@ -212,7 +212,7 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
     `behaviour` holds the forms of the source's newest handoffs before this handoff. The name of a person or a tool
     decides the role. Otherwise, an answer to a tool call comes from an observer. Otherwise, the source is an observer
     if this handoff looks like the output of a program, and so do at least 60 % of its newest handoffs: this one and
-    up to seven before it. Any other source is a worker. One handoff alone proves little: an agent with a browser hands
+    up to seven before it. Any other source is a worker. Earlier handoffs count, because an agent with a browser hands
     over pages, and often also answers of its own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)
@@ -321,6 +321,7 @@ def _call_of(name: str) -> "re.Pattern[bytes]":
     """Return a pattern for a call of the tool as LLMs write it, even inside a text with escaped quotation marks."""
     escaped = re.escape(name.encode("utf-8", "surrogatepass"))
     return re.compile(
-        # No backslash may precede the first quotation mark: a pattern that begins with plain text is many times faster.
+        # The pattern leaves out the backslashes before the first quotation mark, because a pattern that begins with
+        # plain text is many times faster.
         rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
     )

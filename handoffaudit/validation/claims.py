@@ -303,7 +303,8 @@ def _text(value: Any) -> str:
 def parse_fields(plain: object) -> tuple[str, ...]:
     """Return the claim fields of a type from plain JSON: a list of dotted paths, without duplicates.
 
-    Raises InvalidConfigError with every flaw: no list, more than 100 paths, a path that cannot be read.
+    Raises InvalidConfigError if `plain` is not a list or has more than 100 paths. Otherwise, the error has every flaw
+    of the paths: not a text, invisible characters, or not a path that can be read.
     """
     if not isinstance(plain, list):
         raise InvalidConfigError(

@@ -1,8 +1,8 @@
 """Messages about one event each: plain-text mails to people, and messages for Slack and Microsoft Teams.
 
-In each interval, people get at most one mail about the same kind and level of alert, and one about its end. Slack takes
-`text` and `blocks` (incoming webhooks), Teams takes a message with an Adaptive Card (Workflows). Words of senders are
-always plain text, so that they mention nobody and link nowhere.
+In each hour (`INTERVAL`), a person gets at most one mail about the same kind and level of alert, and one about its end.
+Slack takes `text` and `blocks` (incoming webhooks), Teams takes a message with an Adaptive Card (Workflows). Words of
+senders are always plain text, so that they mention nobody and link nowhere.
 """
 
 import smtplib
@@ -142,8 +142,8 @@ STANDS_FOR = "A later mail about the same alert replaced this mail."
 def postpone(rows: Iterable[Delivery]) -> None:
     """Set the due time of new alert mails, and store nothing.
 
-    A mail waits for an interval if another mail about the same kind and level of alert, or about the end of an alert of
-    this kind, came within the last interval.
+    A mail about an alert waits for `INTERVAL` if the last interval had a mail about the same kind and level of alert. A
+    mail about the end of an alert waits if the last interval had a mail about the end of an alert of the same kind.
     """
     now = timezone.now()
     lately: dict[int, set[str]] = {}
@@ -184,7 +184,7 @@ def _read_kind(row: Delivery) -> str:
 
 
 def _read_subject(row: Delivery) -> str:
-    """Return a text that is equal for mails about the same kind and level of alert, or about the end of an alert."""
+    """Return a text that is equal for mails about the same kind and level of alert, or the end of the same kind."""
     alert = orjson.loads(row.payload)["alert"]
     return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"
 

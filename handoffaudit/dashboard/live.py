@@ -96,7 +96,8 @@ def number_seen(request: HttpRequest, name: str) -> int:
 def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "handoff") -> list[str]:
     """Return the element with the count of new rows, if the count differs from the shown count.
 
-    `what` names the rows for screen readers.
+    From `cap` on, the count is a minimum. `href` leads to the new rows, and `what` names them for screen readers. Raise
+    `FilterError` for a bad shown count.
     """
     if count == max(number_seen(request, "number"), 0):
         return []
@@ -105,7 +106,11 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
 
 
 def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
-    """Answer the changed parts of the page, each an element with the id of the element to replace; 204 for none."""
+    """Answer the changed parts of the page, each an element with the id of the element to replace; 204 for none.
+
+    `parts` are the parts that the caller has found; the states and the menu are added. Raise `FilterError` for a bad
+    count of the menu.
+    """
     found = [*parts, *_states(request, who), *_menu(request, who)]
     return HttpResponse("".join(found)) if found else HttpResponse(status=204)
 

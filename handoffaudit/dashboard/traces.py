@@ -48,7 +48,8 @@ from handoffaudit.validation.origins import Origin
 
 TEMPLATE = "dashboard/traces/list.html"
 
-# The number of a row, the first handoff of its trace, and the mark that this trace has on the page.
+# The number of a row, the first handoff of its trace, and the mark of the trace when the page was sent. A trace gets
+# another mark when it changes (`diagnostics.trace_list`).
 _ROW_TOKEN: Final = re.compile(r"([0-9]{1,3})\.([0-9a-f]{32})\.([0-9]{1,12})")
 
 MOST_NEW = 100

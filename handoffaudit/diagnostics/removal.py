@@ -90,7 +90,7 @@ def removed_models() -> list[type[Model]]:
 def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datetime) -> int:
     """Remove these handoffs, which are older than `before`, and return their number. Call inside a transaction.
 
-    The stored counts stay, and a recount no longer compares counts from before that time.
+    The stored counts stay. A recount no longer compares the counts from before `next_midnight(before)`.
     """
     if not handoffs:
         return 0
@@ -133,7 +133,8 @@ def remove_range(due: "QuerySet[Handoff]", tenant: Tenant, first: uuid.UUID, las
         for model, column in _ROWS[:-1]:
             if _names_tenant(model):
                 _delete(tenant, model, f'"{column}" BETWEEN %s AND %s', [first, last], verdicts)
-        # A handoff that was sent late may have arrived meanwhile, and its rows may be among the deleted ones.
+        # An id begins with `sent_at`, if the sender gave it. So a handoff with an old `sent_at` may have arrived
+        # meanwhile with an id in this range, and its rows may be among the deleted rows.
         if rows.exists():
             transaction.set_rollback(True)
             return 0

@@ -135,7 +135,7 @@ def describe(alert: Alert) -> AlertText:
 
 
 def _outage_query(alert: Alert) -> str:
-    """Return the URL query for the time of the alert, from the start of the window with which it was opened."""
+    """Return the URL query for the time of the alert, and for the window of its alert rule before the alert opened."""
     rules = alert_policy.at_time(alert.tenant_id, alert.opened_at).rows
     window = next(timedelta(minutes=rule.window_minutes) for rule in rules if rule.name is Watched.FAIL_OPEN)
     query = f"since={format_utc(alert.opened_at - window)}"
@@ -351,7 +351,7 @@ def _was_answered_since(tenant_id: int, moment: datetime) -> bool:
     """Return whether the LLM answered since that moment.
 
     A whole day of failed calls would take long to read. The query therefore looks back for ten minutes, or for ten
-    pauses of a circuit breaker if that is longer. A breaker refuses calls for no longer once the LLM works again.
+    pauses of a circuit breaker if that is longer. Once the LLM works again, the breaker admits calls within this time.
     """
     back = timedelta(seconds=max(600, 10 * settings.MODEL_BREAKER_SECONDS))
     since = max(moment, timezone.now() - back)

@@ -203,7 +203,10 @@ class _OutageRecorder:
 
 
 class _Meter:
-    """A stand-in for the LLM that returns stored answers and adds up the cost of all other questions."""
+    """A stand-in for the LLM that returns stored answers and records the cost of each other question.
+
+    A question over its cost limit is not recorded, because the dry run does not ask it either.
+    """
 
     outage: Final = None
 

@@ -149,10 +149,10 @@ def take_fresh(limit: int) -> Lease | None:
 
 
 def take_one(pk: uuid.UUID) -> Lease | None:
-    """Lease a handoff that was just stored. Return None if a worker has it, or if its trace must be judged first.
+    """Lease a handoff that was just stored.
 
-    Earlier handoffs of the trace come first, because the handoff is judged by the facts that they brought into the
-    trace.
+    Return None if a worker has the handoff, or if earlier handoffs of its trace wait to be judged. The earlier
+    handoffs come first, because the handoff is judged by the facts that they brought into the trace.
     """
     return _take(f"id = %s AND {_IS_FIRST_OF_TRACE}", [_bind(pk)], 1)
 
@@ -291,8 +291,8 @@ def _is_any_expired() -> bool:
 def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> None:
     """Take back the leases on these handoffs, or on all handoffs of the tenant, so that workers judge them again.
 
-    Call in the transaction that changed the rows from which verdicts, LLM checks and repairs are made. Verdicts,
-    LLM checks and repairs that are under way are then not stored.
+    Call after a change of the rows from which verdicts, LLM checks and repairs are made, in the same transaction or in
+    a later one. Verdicts, LLM checks and repairs that are under way are then not stored.
     """
     rows, checks = Handoff.objects.filter(tenant=tenant), ModelCheck.objects.filter(tenant=tenant)
     leased = filter_waiting().filter(tenant=tenant).exclude(claim=None)

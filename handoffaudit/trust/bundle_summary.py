@@ -28,7 +28,8 @@ _STYLE: Final = (
 class Summary:
     """The events and verdicts of a bundle by handoff, its policy versions, and the number of decisions.
 
-    Approvals, declines and reopenings by people and API keys count as decisions.
+    Approvals, declines and reopenings by people and API keys count as decisions. `verdicts` covers only the first
+    `MOST_LISTED` handoffs that have verdicts.
     """
 
     events: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)

@@ -111,7 +111,10 @@ def _compare(place: Location, before: Any, after: Any) -> Iterator[Change]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON: true differs from 1, 1 equals 1.0, and key order is ignored."""
+    """Return whether two values are equal as JSON: true differs from 1, and the order of keys is ignored.
+
+    The numbers 1 and 1.0 are equal, but lists and objects that contain them differ.
+    """
     if isinstance(one, _SCALARS) or isinstance(other, _SCALARS):
         return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
     return one is other or (type(one) is type(other) and canonical(one) == canonical(other))

@@ -201,7 +201,7 @@ def compact(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the value as compact JSON with sorted keys, so that equal values have equal bytes."""
+    """Return the value as compact JSON with sorted keys, so that the order of keys does not change the bytes."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:

@@ -114,8 +114,8 @@ class QueueFilters(FilterSet):
         )
 
 
-# The menu counts the handoffs that are held or escalated. The Review page counts the handoffs that are assigned to the
-# person or that the person has proposed to decide. Both count up to this number.
+# Each of these counts ends at this number. The menu counts the handoffs that are held or escalated. The Review page
+# counts the handoffs that are assigned to the person, and the handoffs for which the person has proposed a decision.
 MOST_WAITING = 99
 
 LISTED = 50

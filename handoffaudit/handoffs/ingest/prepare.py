@@ -375,7 +375,7 @@ def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
 
 
 def _fill_readable_columns(handoff: PreparedHandoff, envelope: Envelope, partial: Record | None) -> None:
-    """Set the trace, parent, type and agents of a faulty submission, as far as they can be read.
+    """Set the trace, parent, type, agents and timestamp of a faulty submission, as far as they can be read.
 
     The format stays empty, because the stored bytes are the whole submission, which has no format. The data hash stays
     empty, because a handoff that cannot be judged must not count as a repeat of another handoff.

@@ -82,8 +82,9 @@ ABSENT = object()
 class Draft:
     """A document under repair, with its changes.
 
-    Each change returns a new draft, or None if the change is not possible, for example because the parent does not
-    exist. `moved` holds the fields that were renamed by similarity. `note` says how the last try missed its goal.
+    `put`, `drop` and `rename` return a new draft, or None if the change is not possible, for example because the parent
+    does not exist. `moved` holds the fields that were renamed by similarity. `note` says how the last try missed its
+    goal.
     """
 
     document: Document

@@ -127,7 +127,10 @@ def _parse_literal(text: str) -> object | None:
 
 
 def _facts_of(value: object) -> Iterator[Fact]:
-    """Yield the leaves in order, without nulls and values that are nested deeper than 40 levels."""
+    """Yield the leaves in order, without nulls and values that are nested deeper than 40 levels.
+
+    Of an object with a text in `name` and a `value`, yield only the value, with the words of the name as its key.
+    """
     records = 0
     waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
     while waiting:

@@ -72,7 +72,7 @@ class Router:
 
 @contextmanager
 def prefer(written: str = "") -> Iterator[_Reads | None]:
-    """Read from the replica in this block if it works and has replayed the position `written`.
+    """Read from the replica in this block if the replica works and has replayed the position `written`.
 
     Yield None if there is no replica.
     """
@@ -180,7 +180,9 @@ class _Position:
             return None
         if replayed is None or float(lag) > MOST_LAG_SECONDS:
             self._tell(
-                "DATABASE_REPLICA_URL names no replica" if replayed is None else f"it lags by {float(lag):.0f} s"
+                "DATABASE_REPLICA_URL names no replica"
+                if replayed is None
+                else f"the replica lags by {float(lag):.0f} s"
             )
             return None
         self._is_told = False

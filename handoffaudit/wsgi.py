@@ -153,7 +153,7 @@ class _Wait:
 
 
 def _watch(connection: Any, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Forward the messages between psycopg and its generator, and look after a statement that is not answered soon.
+    """Forward the messages between psycopg and its generator, and watch a statement that is not answered soon.
 
     psycopg sends 0 after every 0.1 seconds without data.
     """
@@ -299,7 +299,7 @@ def _answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iter
 
 
 def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private
-    """Return the sender for the limit of bodies: the id of a valid key or, for a form, the address; else None."""
+    """Return the sender for the limit of bodies: the id of a valid key, the IP address for a form, or None."""
     if not for_api:
         return str(environ.get("REMOTE_ADDR", ""))
     key = _key_of(environ)

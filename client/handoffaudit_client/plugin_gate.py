@@ -19,7 +19,7 @@ POLICIES = ("block", "interrupt", "observe")
 class PluginGate:
     """Ask for verdicts by a policy.
 
-    `block` waits for a person, `interrupt` never waits, and `observe` sends handoffs without asking.
+    `block` waits for a person, `interrupt` does not, and `observe` sends handoffs without asking.
     """
 
     def __init__(

@@ -2,8 +2,9 @@
 
 `/readyz` checks the database, the migrations, the partitions, the queue and the disk, and reports whether workers were
 seen. Neither health check needs a key or reveals a secret. All metrics come from the database, so that every process of
-the product gives the same answer. Each query for metrics reads a bounded number of rows, and a process reads the
-metrics from the database at most once in `CACHED_SECONDS`.
+the product gives the same answer. Each query for metrics reads a bounded number of rows, except the sum of retention,
+which reads a row for each tenant and kind of data. A process reads the metrics from the database at most once in
+`CACHED_SECONDS`.
 """
 
 import hmac

@@ -1,7 +1,7 @@
 """API of agent hooks: hook events, and the validation state that an event led to.
 
-`POST /hooks/post-tool-use` answers an event in the terms of the agent host. With a valid key, the call is refused only
-if nothing can be stored, because an agent host ignores any status but 2xx.
+`POST /hooks/post-tool-use` answers an event in the terms of the agent host. With a key of the scope `ingest`, the call
+is refused only if nothing can be stored, because an agent host ignores any status but 2xx.
 """
 
 import math

@@ -174,7 +174,8 @@ class AssignmentIn(Schema):
 def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> HttpResponse:
     """Assign a handoff in any state. An assigned handoff leaves the queue, and its state does not change.
 
-    The assignment ends with the next change of the state. Repeating the call without a note changes nothing.
+    The assignment ends with the next proposal or change of the state. Repeating the call without a note changes
+    nothing.
     """
     who = caller(request)
     handoff = activity.assign(

@@ -89,7 +89,7 @@ class LocalTarget:
 
 
 class FileTarget:
-    """The policies of a new tenant, by which the cases of a file are judged without a database."""
+    """The policies of a file, by which its cases are judged without a database. Kinds that it lacks are as shipped."""
 
     def test(self, policies: dict[str, Any], cases: Cases | None) -> list[dict[str, Any]]:
         from pydantic import ValidationError

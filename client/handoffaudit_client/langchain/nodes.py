@@ -1,4 +1,4 @@
-"""Observer of the nodes of a graph: sends handoffs by `Command(goto=...)`, and handoffs of workers to supervisors."""
+"""Observer of graph nodes. Sends the handoffs of `Command(goto=...)`, and those of workers to their supervisors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeObserver(BaseCallbackHandler):
     run_inline = True
 
     def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create an observer, which several runs and threads may share. Raises `ValueError` for a wrong address or key.
+        """Create an observer, which runs and threads may share. Raises `ValueError` for a wrong address or key.
 
         `agents` names the nodes to which a `Command` hands over; None means all nodes.
         """
@@ -36,7 +36,7 @@ class NodeObserver(BaseCallbackHandler):
         self._nodes: Memory[UUID, tuple[str, str, Any]] = Memory()
 
     def trace_of(self, metadata: dict[str, Any], run_id: UUID) -> str:
-        """Return the thread as the trace, else the surrounding trace, else the id of the outermost known run."""
+        """Return the trace: the LangGraph thread, else the surrounding trace, else the outermost known run."""
         found = commands.trace_of(metadata)
         while not found and (parent := self._parents.get(run_id)) is not None:
             run_id = parent

@@ -1,6 +1,6 @@
 """Pages about rule codes: the pages of each code, in a tenant and public, and the page of overturn rates.
 
-The pages in a tenant link to the setting that controls the code.
+The pages in a tenant link to the setting that controls the code. The public pages of problem types are here, too.
 """
 
 import json

@@ -355,7 +355,7 @@ def _take(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID) -> HttpResponse:
-    """Show the progress of a running import, or the result of another import with a page of its bad lines."""
+    """Show the progress of an import or, if it no longer runs, its result with a page of its bad lines."""
     row = LogImport.objects.filter(tenant=who.tenant, pk=log_import).first()
     if row is None:
         raise Http404("There is no such import.")

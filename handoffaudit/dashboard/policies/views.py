@@ -158,7 +158,7 @@ class Editing(Generic[R, D]):
 
     @property
     def tests_cases(self) -> bool:
-        """Return whether the results of cases depend on this kind; prompts change only what the LLM finds."""
+        """Return whether the results of cases depend on this kind. Prompts do not count, as no case asks the LLM."""
         return self.can_be_tried and self.page.versions.kind is not Kind.PROMPTS
 
     def now(self, who: TenantMembership) -> Table[R]:

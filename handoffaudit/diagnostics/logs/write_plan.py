@@ -76,8 +76,8 @@ def digest_of(text: bytes) -> str:
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
     """Plan the writes of consecutive blocks.
 
-    `shift` is the number of lines that the log has lost at its start, as the plan of the blocks before found.
-    `begins` says that the blocks are the first blocks of the log.
+    `shift` is the number of lines that the log has lost at its start, by the plan of the previous blocks. `begins` says
+    that the blocks are the first blocks of the log.
     """
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
     same = source.filter(digest__in={piece.digest for piece in pieces}).defer("facets")
@@ -100,11 +100,11 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
 
 
 def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails") -> list[Piece] | None:
-    """Join the first two blocks if the log continues a tail in which no block ends between them. Otherwise return None.
+    """Return the pieces with the first two joined if the log continues a tail in which no block ends between the two.
 
-    If a log lost its first lines, its first block ends after the first line that may end a block. In the tail, the same
-    line ends no block if another line that may end a block stands less than `APART` bytes before it. The log has lost
-    that other line.
+    Otherwise, return None. If a log lost its first lines, its first block ends after the first line that may end a
+    block. In the tail, the same line ends no block if another line that may end a block stands less than `APART` bytes
+    before it. The log has lost that other line.
     """
     block, row = pieces[0].block, rows[0]
     may_join = block.ended and len(block.text) < blocks.APART and (not row or row.tail) and not any(rows[1:2])

@@ -1,4 +1,4 @@
-"""The repair of a rejected document: three tries, each with a judged candidate, and then a person has to decide.
+"""The repair of a rejected document: three tries, each with a judged candidate. If all fail, a person has to decide.
 
 This package does not apply a candidate. The caller decides whether to apply a candidate.
 """

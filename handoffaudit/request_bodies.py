@@ -36,8 +36,8 @@ SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")
 
-# Offsets in `struct tcp_info`: milliseconds since the last data, then the bytes that the other side acknowledged and
-# sent.
+# The size of `struct tcp_info` and two offsets in it: of the milliseconds since the last received data, and of the
+# numbers of bytes that the other side acknowledged and sent.
 _SIZE, _SILENT_AT, _BYTES_AT = 136, 52, 120
 
 
@@ -282,7 +282,10 @@ def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = Fal
 
 
 def begin_read(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
-    """Take a place for a sender while its body is read, and watch slow connections until `end_read`."""
+    """Take a place for a sender while its body is read, and watch slow connections until `end_read`.
+
+    Raise `TooManyBodiesError` if no place is free.
+    """
     _places.take(sender, MOST_FOR_FORMS if is_form else MOST_READING)
     port = str(environ.get("SERVER_PORT", ""))
     try:
@@ -298,7 +301,10 @@ def end_read(sender: Hashable) -> None:
 
 
 def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> AbstractContextManager[None]:
-    """Hold a place while a view reads a body that is too large for `read_ahead`. Raise `TooManyBodiesError`."""
+    """Hold a place while a view reads a body that is too large for `read_ahead`.
+
+    Entering the context raises `TooManyBodiesError` if no place is free.
+    """
     if content_length(environ) <= READ_AHEAD_BYTES:
         return contextlib.nullcontext()
     return _hold_place(environ, sender, is_form=is_form)

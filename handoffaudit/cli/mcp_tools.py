@@ -238,7 +238,10 @@ class Tools:
         )
 
     async def _reference(self, handoff_id: str) -> str:
-        """Return the id for the path of a request: the sender's id, or the server's if no path can hold the first."""
+        """Return the id for the path of a request: the sender's id if a path can hold that id, or else the server's id.
+
+        Raise `ToolError` if the server's id is needed and the server has no such handoff.
+        """
         if "/" not in handoff_id and handoff_id.strip("."):
             return handoff_id
         _, found = await self._api.call("GET", "/handoffs", params={"handoff_id": handoff_id, "limit": "1"})

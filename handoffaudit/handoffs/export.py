@@ -152,7 +152,7 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 class Line:
     """The submission of a handoff as one line of JSON, without the line end.
 
-    `text` is None if the document is not JSON, or if retention removed the documents (`is_removed`).
+    `text` is None if the document is not JSON, or if retention removed the document (`is_removed`).
     """
 
     handoff: Handoff

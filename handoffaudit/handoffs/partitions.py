@@ -157,10 +157,10 @@ def is_empty(one: Partition) -> bool:
 
 
 def bound_verdicts(first: uuid.UUID, last: uuid.UUID | None) -> tuple[uuid.UUID, uuid.UUID]:
-    """Return the lowest and the highest id of verdicts that were made between the times of two ids.
+    """Return bounds for the ids of verdicts that were made between the times of two ids.
 
-    Without `last`, the second id is the highest possible id. With these bounds, PostgreSQL plans a query by handoff for
-    a few partitions instead of all.
+    The bounds are a week wider on both sides, because clocks may differ (`_CLOCKS`). Without `last`, the upper bound is
+    the highest possible id. With these bounds, PostgreSQL plans a query by handoff for a few partitions instead of all.
     """
     high = last.int + _CLOCKS if last else _MOST.int
     return uuid.UUID(int=max(first.int - _CLOCKS, 0)), uuid.UUID(int=min(high, _MOST.int))

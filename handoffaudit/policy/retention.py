@@ -78,8 +78,8 @@ KIND_TEXTS: Final = {
     ),
     Data.TOOL_RESULTS: KindText(
         "Tool results",
-        "The results of tools, as the host captured them. Verdicts stay. If a value was found in a result, they quote "
-        "the words around it. A handoff that is judged again later no longer has this evidence.",
+        "The results of tools, as the host captured them. Verdicts stay: they quote the words around "
+        "each value that was found in a result. A handoff that is judged again later no longer has this evidence.",
         "result",
         "results",
     ),

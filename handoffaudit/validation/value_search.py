@@ -1,4 +1,4 @@
-"""The search for values in texts: numbers are searched by value, dates by day, everything else word by word."""
+"""The search for values in texts: numbers by value, dates by day, times by minute, other values word by word."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -87,7 +87,7 @@ class ValueSearch:
         node[_END] = form
 
     def find_in(self, text: str) -> frozenset[Form]:
-        """Return the forms that the text contains as whole numbers, dates or words."""
+        """Return the forms that the text contains. A part of a number or of a word does not count."""
         found: set[Form] = set()
         if self._tree:
             found |= self._phrases(plain_words(text))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _METHODS = {"SendMessage", "SendStreamingMessage", "message/send", "message/stream"}
 _PATHS = ("/message:send", "/message:stream")
 
-# The server of handoffaudit takes documents of at most 1 MiB, and a message is kept in memory until it is read.
+# The server of handoffaudit takes documents of at most 1 MiB, and a message is kept in memory until the answer.
 _LONGEST_BODY = 1024 * 1024
 
 

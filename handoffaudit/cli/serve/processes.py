@@ -184,8 +184,8 @@ def load_django() -> None:
         return
     # There is no garbage yet, and looking for garbage would take a quarter of the loading time.
     gc.disable()
-    # Errors are raised here, because a forked child can't report them: Django calls the second attempt to load
-    # reentrant, and hides the cause.
+    # Errors are raised here. A forked child would load Django a second time, and Django would then only report that
+    # `populate()` is not reentrant, without the cause.
     start_django()
     import handoffaudit.celery  # noqa: F401
 

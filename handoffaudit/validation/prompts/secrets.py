@@ -198,7 +198,8 @@ def _key(starts: str, rest: str) -> Look:
     return Look(words, rf"\b(?:{'|'.join(word.replace('.', '[.]') for word in words)}){rest}")
 
 
-# Keys of these kinds have digits. A text of this form without a digit usually consists of hyphenated words.
+# A lookahead for kinds of keys that always have digits. A text of the same form without a digit is usually a word with
+# hyphens, such as `sk-learn-compatible-model`.
 _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 
 _HEX = r"[0-9a-fA-F]"

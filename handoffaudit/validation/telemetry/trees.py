@@ -1,7 +1,6 @@
 """The spans of a trace as trees, the agents that act in the spans, and the payload of a handoff.
 
-The payload is the arguments, or the update of a node, in the span of the handoff, or else the last output of the LLM
-before the handoff.
+The payload is the arguments of a tool or the update of a node, or else the last output of the LLM before the handoff.
 """
 
 import re

@@ -11,8 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Words in the names of secrets. `_HEAD` is tried only at the positions of these words, so each of its matches has to
-# begin with one of them.
+# Words in the names of secrets. Each match of `_HEAD` begins with one of them, so `_HEAD` is tried only there.
 WORDS = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "pin", "passwort", "kennwort", "wachtwoord", "senha"),
     *("parola", "de passe", "de_passe", "de-passe", "depasse", "contrase", "пароль", "密码", "密碼", "パスワード"),
@@ -40,8 +39,8 @@ _HEAD = r"""
 # In every assignment, one of these characters comes after the name.
 _SIGNS = (":", "=", " ", "\t", "\uff1a")
 
-# Only this many characters of a value are judged. A hostile text can have many names in one long value, and the rest of
-# the value would be read again for each name.
+# Only this many characters of a value are judged. Otherwise, a hostile text with many names in one long value would be
+# read again for each name.
 _JUDGED = 100
 
 _LONGEST_QUOTED = 4000
@@ -107,7 +106,6 @@ def mask_assignments(text: str, mask: str, words: Sequence[str] = WORDS) -> str:
 
 
 def _places(text: str, words: Sequence[str]) -> list[int]:
-    """Return the positions of the words in the text, in order."""
     lower = fold(text)
     found: list[int] = []
     for word in words:
@@ -142,10 +140,10 @@ def _end_of_quoted(text: str, start: int, closing: str) -> int:
 def _closing_quote(text: str, start: int, closing: str) -> int:
     """Return the position of the first quote that is not escaped, or -1.
 
-    `closing` is the quote with the backslashes before it, and the position is the beginning of `closing`. Each level of
-    quoting doubles the backslashes and adds one before a quote. The closing quote has as many backslashes before it as
-    the opening quote: `depth`. Further backslashes are text of the value if their number is a multiple of
-    `2 * (depth + 1)`; otherwise, they escape the quote.
+    `closing` is the quote with the backslashes before it, and the position is that of `closing`. Each level of quoting
+    doubles the backslashes and adds one before a quote. The closing quote has `depth` backslashes before it, as many as
+    the opening quote. Further backslashes are text of the value if their number is a multiple of `2 * (depth + 1)`;
+    otherwise, they escape the quote.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)
@@ -163,7 +161,7 @@ def _is_header(text: str, start: int, head: re.Match[str]) -> bool:
     judged = text[start : start + _JUDGED].partition("\n")[0]
     if head["header"].lower() == "cookie":
         return "=" in judged
-    return bool(_SCHEME.match(judged)) or _has_digit(judged.split(" ")[0])
+    return bool(_SCHEME.match(judged) or _DIGIT.search(judged.split(" ")[0]))
 
 
 def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
@@ -178,17 +176,12 @@ def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
     if "=" in head["sign"]:
         return not _is_folder(head["password"], run)
     if head["password"]:
-        # A plain word is a password only before the end of the line, a comma or a semicolon. Before any other text, the
-        # word begins a sentence.
+        # A plain word is a password only before one of `_ENDS`. Before any other text, the word begins a sentence.
         end = head.end() + len(run)
         return not run.isalpha() or text[end : end + 1] in _ENDS
-    return len(run) >= _SHORTEST_KEY and _has_digit(run)
+    return len(run) >= _SHORTEST_KEY and bool(_DIGIT.search(run))
 
 
 def _is_folder(name: str | None, run: str) -> bool:
     """Return whether the value is a folder: shells set `PWD` to their working directory, not to a password."""
     return name is not None and name.upper().endswith("PWD") and run.startswith("/")
-
-
-def _has_digit(run: str) -> bool:
-    return bool(_DIGIT.search(run))

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 
 class HandoffId(str):
-    """The id of a handoff. The id may be awaited, because calls of an async client usually are."""
+    """The id of a handoff, which may be awaited, as most calls of an async client are."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[None, None, str]:
-        """Return the id at once."""
         return str(self)
         yield  # makes the method a generator
 
@@ -53,13 +52,10 @@ class AsyncVerdict:
 
 
 class AsyncClient:
-    """Client for asyncio: `gate`, `flush` and `close` are awaited; the other calls never wait.
-
-    The parameters are those of `Client`.
-    """
+    """Client for asyncio: `gate`, `flush` and `close` are awaited; the other calls never wait."""
 
     def __init__(self, url: str | None = None, key: str | None = None, **options: Any) -> None:
-        """Create a client; see `Client`."""
+        """Create a client; the parameters are those of `Client`."""
         self.client = Client(url, key, **options)
 
     def send(self, source: str, target: str, data: Any, **options: Any) -> HandoffId:
@@ -80,7 +76,7 @@ class AsyncClient:
         return self.client.trace(id)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until all items are sent, refused or dropped; return False after `timeout` seconds."""
+        """Wait until all items are sent, refused or dropped; see `Client.flush`."""
         return await _in_thread(self.client.flush, timeout)
 
     def stats(self) -> dict[str, int]:
@@ -106,7 +102,7 @@ async def _decision(verdict: Verdict, timeout: float) -> Verdict:
 
 
 async def _in_thread(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-    # A thread gets a copy of the context, and with it the current trace.
+    # A thread gets a copy of the context, with the current trace.
     import asyncio
 
     return await asyncio.to_thread(function, *args, **kwargs)

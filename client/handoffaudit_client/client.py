@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from handoffaudit_client.tool_calls import ToolCall
     from handoffaudit_client.transport import Server
 
-# At its end, a program waits at most this long until everything is sent.
+# A program waits at most this long at its end until everything is sent.
 EXIT_SECONDS = 2.0
 
-# A gate first lets earlier handoffs and tool results arrive, because the verdict depends on them.
 _SETTLE_SECONDS = 2.0
 
 # The server answers a batch before it judges the handoffs, so the answer takes a few seconds at most.
@@ -56,13 +55,12 @@ class Client:
     ) -> None:
         """Create a client; this reads no file and makes no connection.
 
-        `url` and `key` are HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY by default. `timeout` is how many seconds a gate waits
-        for the verdict. `spool` is the folder for items that are not sent yet: by default HANDOFFAUDIT_SPOOL, else a
-        folder in the user's data folder. `before_send` gets each submission as a dict and returns it, changed or not,
-        or None to drop it; if it raises, the submission is dropped. With `mask_secrets`, secrets are masked before the
-        client stores or sends anything. With `on_unreachable="stop"`, a gate is false while the server is away. `debug`
-        writes a line for each request to standard error. Raises `ValueError` if the address, the key or
-        `on_unreachable` is wrong.
+        `url` and `key` are HANDOFFAUDIT_URL and HANDOFFAUDIT_KEY by default. A gate waits at most `timeout` seconds for
+        the verdict. `spool` is the folder for unsent items: by default HANDOFFAUDIT_SPOOL, else a folder in the user's
+        data folder. `before_send` gets each submission as a dict and returns it, changed or not, or None to drop it; if
+        it raises, the submission is dropped. With `mask_secrets`, secrets are masked before the client stores or sends
+        anything. With `on_unreachable="stop"`, a gate is false while the server is away. `debug` writes a line for each
+        request to standard error. Raises `ValueError` if the address, the key or `on_unreachable` is wrong.
         """
         if on_unreachable not in ("pass", "stop"):
             raise ValueError(f'on_unreachable is {on_unreachable!r}: give "pass" or "stop"')
@@ -88,8 +86,8 @@ class Client:
         _clients.add(self)
 
     def _open(self, url: str, key: str, folder: str | Path | None) -> None:
-        # All modules are loaded before the first thread starts: a child of a process that forks while a thread imports
-        # a module would wait forever for the lock of this module.
+        # Load all modules before the first thread starts: if a process forks while a thread imports a module, the child
+        # would wait forever for the lock of this module.
         from pathlib import Path
 
         import handoffaudit_client.gate
@@ -168,14 +166,14 @@ class Client:
     ) -> Verdict:
         """Submit a handoff, and return the verdict, which is true if the target may start.
 
-        First waits at most 2 seconds until earlier handoffs and tool results are sent. Then waits at most `timeout`
-        seconds for the verdict of the server. If the verdict is still open, for example because the handoff is held,
-        waits at most `wait` seconds more for the decision.
+        First waits at most 2 seconds until earlier handoffs and tool results are sent, because the verdict depends on
+        them. Then waits at most `timeout` seconds for the verdict. If the verdict is still open, for example because
+        the handoff is held, waits at most `wait` seconds more for the decision.
 
-        Never raises because of the server. If the server gives no usable answer, the verdict is true and `unverified`,
-        and the handoff is sent later; with `on_unreachable="stop"`, the verdict is false and `unreachable`, and the
-        handoff is not sent later. The verdict is the same if `before_send` drops the handoff or if an error on this
-        side prevents the call, but then the handoff is never sent.
+        Never raises because of the server. Without a usable answer, the verdict is true and `unverified`, and the
+        handoff is sent later; with `on_unreachable="stop"`, the verdict is false and `unreachable`, and the handoff is
+        not sent later. The verdict is the same if `before_send` drops the handoff or an error on this side prevents the
+        call; such a handoff is never sent.
         """
         handoff_id = _id_of(handoff_id)
         timeout = self.timeout if timeout is None else timeout
@@ -235,9 +233,9 @@ class Client:
     ) -> ToolCall:
         """Record in the background what a tool returned. Never raises and never waits.
 
-        With a `result`, it is recorded at once. Without one, use the returned `ToolCall` as a decorator of the tool's
-        function, or as a context manager whose `result` the block sets. With `arguments`, the server does not mistake
-        values that the agent passed in for knowledge of the tool.
+        A `result` is recorded at once. Without one, use the returned `ToolCall` as a decorator of the tool's function,
+        or as a context manager whose `result` the block sets. With `arguments`, the server does not mistake values that
+        the agent passed in for knowledge of the tool.
         """
         from handoffaudit_client.tool_calls import ToolCall
 
@@ -262,9 +260,8 @@ class Client:
     def trace(self, id: str | None = None) -> TraceScope:  # noqa: A002 (the word of the API)
         """Return a context manager that gives all handoffs and tool results of its block the same trace.
 
-        `with client.trace() as trace_id` also gives the id of the trace.
-
-        Without `id`, the trace is the surrounding one, else the current OpenTelemetry trace, else a new one.
+        `with client.trace() as trace_id` also gives the id. Without `id`, the trace is the surrounding one, else the
+        current OpenTelemetry trace, else a new one.
         """
         return TraceScope(to_name(id) if id else "")
 
@@ -364,7 +361,7 @@ def _id_of(given: str | None) -> str:
         return new_id()
 
 
-# The open clients. A client without references may still have something to send.
+# Open clients: a client without references may still have something to send.
 _clients: set[Client] = set()
 
 

@@ -77,8 +77,8 @@ class Gate:
     def _use(self, verdict: Verdict, until: float) -> Verdict:
         """Use the approval of an approved handoff, and return the verdict: false if the approval has ended.
 
-        An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when
-        they resume. Raises `Unreachable`.
+        An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when they
+        resume. Raises `Unreachable`.
         """
         if verdict.state != "approved":
             return verdict
@@ -93,8 +93,8 @@ class Gate:
     def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
         """Return an answer about the handoff; try again within `left` seconds while the server is busy or broken.
 
-        Raises `Unreachable` if the server gives no usable answer in time, and `_NotAllowed` if a GET finds no handoff
-        that the key may read.
+        Raises `Unreachable` without a usable answer in time, and `_NotAllowed` if a GET finds no handoff that the key
+        may read.
         """
         until = time.monotonic() + left
         while True:

@@ -14,8 +14,7 @@ def compile_pattern(
 ) -> re.Pattern[str]:
     """Return the compiled pattern. Before Python 3.11, greedy quantifiers replace the possessive ones.
 
-    Python 3.11 introduced possessive quantifiers. A greedy quantifier finds the same secrets; only a hostile text takes
-    longer.
+    They find the same secrets; only a hostile text takes longer.
     """
     return re.compile(pattern if version >= (3, 11) else _POSSESSIVE.sub(r"\1", pattern), flags)
 

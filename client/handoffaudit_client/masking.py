@@ -1,18 +1,17 @@
 """Masking of secrets in plain JSON, by the name of the field or the form of the text, as the server does it.
 
-The client masks before it writes anything to its spool. It first looks for parts of secret names and for beginnings of
-keys in the whole text. A text without any of them has no secrets, so most handoffs take only some microseconds.
+The client masks before it writes anything to its spool. A text without any part of a secret name and without any
+beginning of a key has no secrets, so most handoffs take only some microseconds.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cache
 
 from handoffaudit_client.assignments import WORDS, fold, mask_assignments
 from handoffaudit_client.key_forms import LOOKS, compile_pattern
-from handoffaudit_client.secret_names import of_all_below, of_number, of_text
+from handoffaudit_client.secret_names import of_all_below, of_number, of_text, remove_accents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,15 +44,15 @@ _VALUED = ("value", "val", "default")
 
 
 def mask_plain(value: Any, text: str) -> Any:
-    """Return a plain value with its secrets masked. `text` is its JSON, with characters beyond ASCII as they are.
+    """Return a plain value with its secrets masked; the same value if it has none.
 
-    The same value is returned if it has no secrets.
+    `text` is its JSON, with characters beyond ASCII as they are.
     """
     lower = fold(text)
     if not text.isascii():
-        lower += _without_accents(lower)
+        lower += remove_accents(lower)
     parts = [part for part in (PARTS if text.isascii() else (*PARTS, *_PARTS_BEYOND_ASCII)) if part in lower]
-    # Most forms of keys can occur only in long words, and most texts have few of these.
+    # Most forms of keys occur only in long words, and most texts have few of these.
     spaced = text.encode("utf-8", "replace").translate(_SPACES)
     long_words = b" ".join([word for word in spaced.split() if len(word) >= _SHORTEST_KEY]).decode("ascii", "replace")
     starts = [(start, look) for start, look in _STARTS if start in long_words] if long_words else []
@@ -80,23 +79,17 @@ _STARTS = tuple(one for one in _ALL_STARTS if one not in _SPACED_STARTS)
 _PART_OF = {word: next(part for part in (*PARTS, *_PARTS_BEYOND_ASCII) if part in word) for word in WORDS}
 
 
-def _without_accents(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in plain if not "\u0300" <= char <= "\u036f")
-
-
 class _Mask:
     """The masking of one value, with only those words and forms of keys that its text can contain."""
 
     def __init__(self, words: tuple[str, ...], starts: tuple[tuple[str, Look], ...]) -> None:
         self._words = words
         self._starts = starts
-        # The masked form of each field name, cached because the objects in a list usually have the same fields.
+        # The masked field names, cached because the objects in a list usually have the same fields.
         self._keys: dict[str, str] = {}
         self.has_masked = False
 
     def mask(self, value: Any) -> Any:
-        """Return a copy of a plain value with its secrets masked."""
         kind = type(value)
         if kind is str:
             return self.mask_text(value)
@@ -109,7 +102,6 @@ class _Mask:
         return value
 
     def mask_text(self, text: str) -> str:
-        """Return the text with a mark in place of each secret."""
         lower = text.lower() if text.isascii() else fold(text)
         for word in self._words:
             if word in lower:
@@ -166,7 +158,7 @@ class _Mask:
         return kept
 
     def _add(self, kept: dict[str, Any], key: str, value: Any) -> None:
-        """Add a value under its masked name. Append a number if `kept` has that name, so that no value is lost."""
+        """Add a value under its masked name, with a number if `kept` has that name, so that no value is lost."""
         name = self._keys.get(key)
         if name is None:
             name = self._keys[key] = self.mask_text(key)
@@ -188,7 +180,7 @@ class _Mask:
 
 
 def _named_in(held: Mapping[str, Any]) -> str:
-    """Return the secret's name in an object such as `{"name": "DB_PASSWORD", "value": "…"}`, or an empty text."""
+    """Return the secret's name in an object that holds a name and a value, or ''."""
     if "value" not in held and "val" not in held and "default" not in held:
         return ""
     names = (held.get(key) for key in _NAMING)

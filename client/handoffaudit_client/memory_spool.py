@@ -9,10 +9,7 @@ from handoffaudit_client.spool import MOST_BYTES, Batch
 
 
 class MemorySpool:
-    """A spool in memory of at most `most_bytes` bytes, for lines that `Spool` could not write.
-
-    Its methods are those of `Spool`.
-    """
+    """Keep at most `most_bytes` bytes of lines in memory. The methods are those of `Spool`."""
 
     def __init__(self, most_bytes: int = MOST_BYTES // 8) -> None:
         self._most_bytes = most_bytes
@@ -20,7 +17,7 @@ class MemorySpool:
 
     def _start(self) -> None:
         self._lines: deque[bytes] = deque()
-        # The number of the first line in memory, counted from the first line that was ever appended.
+        # The number of the first line in memory, counted from the first line ever appended.
         self._first = 0
         self._bytes = 0
         self._lock = threading.RLock()
@@ -56,7 +53,6 @@ class MemorySpool:
             return Batch(lines, number=self._first) if lines else None
 
     def finish(self, batch: Batch) -> None:
-        """Note that the server has answered for the lines of a batch."""
         with self._lock:
             # Lines that were dropped meanwhile have arrived all the same.
             self.dropped -= max(min(self._first - batch.number, len(batch.lines)), 0)
@@ -64,11 +60,9 @@ class MemorySpool:
                 self._drop_first()
 
     def waiting(self) -> int:
-        """Return the number of lines that are not sent."""
         return len(self._lines)
 
     def has_settled(self, number: int) -> bool:
-        """Return whether the first `number` lines are sent or dropped."""
         return self._first >= number
 
     def adopt(self) -> int:

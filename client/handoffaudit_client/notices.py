@@ -1,4 +1,4 @@
-"""Warnings, at most one for each kind of trouble at a time, and the lines that the client writes with `debug=True`."""
+"""Warnings, at most one for each kind of trouble at a time, and debug lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Notices:
     def __init__(self, *, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._debug = debug
         self._clock = clock
-        # The time of the last warning by kind of trouble. `_standing` has the warned kinds that have not ended.
+        # The time of the last warning by kind of trouble, and the warned kinds that have not ended.
         self._warned: dict[str, float] = {}
         self._standing: set[str] = set()
         self._lock = threading.RLock()
@@ -43,7 +43,7 @@ class Notices:
         self._standing.discard(kind)
 
     def start_in_child(self) -> None:
-        """Replace the lock after a fork, because another thread of the parent process may have held the lock."""
+        """Replace the lock after a fork, because another thread of the parent may have held it."""
         self._lock = threading.RLock()
 
     def debug(self, message: Callable[[], str]) -> None:

@@ -22,7 +22,7 @@ _LONGEST_TEXT = 1024 * 1024
 # The server reads longer numbers as floating point, or not at all.
 _MOST_BITS = 64
 
-# Longer numbers become hexadecimal texts. By default, Python refuses to write more than 4,300 decimal digits.
+# Longer numbers become hexadecimal texts: by default, Python writes at most 4,300 decimal digits.
 _MOST_DECIMAL_BITS = 4_096
 
 # Cut longer texts, lists and objects to the first of these lengths, then to the next, until the value fits.
@@ -37,7 +37,7 @@ def encode(plain: Any) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """Return the text in UTF-8. A lone surrogate becomes a question mark, because it has no bytes in UTF-8."""
+    """Return the text in UTF-8. A lone surrogate, which has no bytes in UTF-8, becomes a question mark."""
     return text.encode("utf-8", "replace")
 
 
@@ -55,9 +55,8 @@ def _mark(reason: str) -> str:
 
 
 class _Converter:
-    """One conversion, with the numbers of parts and characters that it may still read."""
-
     def __init__(self) -> None:
+        # The numbers of parts and characters that this conversion may still read.
         self._left = _MOST_PARTS
         self._characters = 4 * _LONGEST_TEXT
         self._path: set[int] = set()
@@ -133,10 +132,9 @@ def _whole_number(value: int) -> int | str:
 
 
 def _simplify(value: Any) -> Any:  # noqa: PLR0911 (one for each kind of value)
-    """Return a simpler value with the same content. The result may hold values that are not plain yet."""
+    """Return a simpler value with the same content, which may hold values that are not plain yet."""
     kind = type(value)
-    # A `str`, `int` or `float` here is an instance of a subclass. A member of an enum such as StrEnum becomes its plain
-    # value.
+    # A `str`, `int` or `float` here is of a subclass, such as a member of a StrEnum, and becomes its plain value.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -148,16 +146,12 @@ def _simplify(value: Any) -> Any:  # noqa: PLR0911 (one for each kind of value)
     if isinstance(value, dict):
         return dict(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        return dict(_named_fields(value)) if hasattr(kind, "_fields") else list(value)
+        return {name: getattr(value, name) for name in kind._fields} if hasattr(kind, "_fields") else list(value)
     if isinstance(value, BaseException):
         return f"{kind.__name__}: {value}"
     if isinstance(value, type) or hasattr(kind, "__code__"):
         return getattr(value, "__qualname__", repr(value))
     return _of_object(value, kind)
-
-
-def _named_fields(value: Any) -> list[tuple[str, Any]]:
-    return [(name, getattr(value, name)) for name in type(value)._fields]
 
 
 def _of_bytes(raw: bytes) -> Any:
@@ -174,7 +168,7 @@ def _of_object(value: Any, kind: type) -> Any:  # noqa: C901, PLR0911 (one for e
         return value.value
     if _is_message(value, kind):
         return _of_message(value)
-    # Methods are looked up on the class: a mock has each attribute that it is asked for.
+    # Look up methods on the class: a mock has each attribute that it is asked for.
     if hasattr(kind, "model_dump"):
         return _dump_model(value)
     if hasattr(kind, "__dataclass_fields__"):
@@ -193,14 +187,14 @@ def _of_object(value: Any, kind: type) -> Any:  # noqa: C901, PLR0911 (one for e
     if any(_is_of(*known, value) for known in (("decimal", "Decimal"), ("uuid", "UUID"), ("pathlib", "PurePath"))):
         return str(value)
     attributes = getattr(value, "__dict__", None)
-    # Iterators are left alone: reading them would take their items away from the user.
+    # Reading an iterator would take its items away from the user.
     if isinstance(attributes, dict) and attributes and not hasattr(kind, "__next__"):
         return {name: one for name, one in attributes.items() if not str(name).startswith("_")} or describe(value)
     return describe(value)
 
 
 def _is_of(module: str, name: str, value: Any) -> bool:
-    """Return whether a value is an instance of a class, without importing the module of the class."""
+    """Return whether a value is an instance of a class, without importing its module."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
@@ -244,8 +238,8 @@ def describe(value: Any) -> str:
 def shorten(plain: Any, most_bytes: int) -> Any:
     """Return a plain value, cut so that its JSON has at most about `most_bytes` bytes.
 
-    Each text, list or object that was cut says so. If the cut value is still too large, return the beginning of its
-    JSON as a text.
+    Each text, list or object that was cut says so. If the value is still too large, return the beginning of its JSON as
+    a text.
     """
     for length in _LENGTHS:
         plain = _cut(plain, length)

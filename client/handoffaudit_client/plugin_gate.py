@@ -1,4 +1,4 @@
-"""Gate that the plug-ins share: it submits one handoff by a named policy, from a thread or under asyncio."""
+"""Gate that the plug-ins share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
 POLICIES = ("block", "interrupt", "observe")
 
@@ -24,7 +23,7 @@ class PluginGate:
 
     def __init__(
         self,
-        client: Client | AsyncClient | None,
+        client: AnyClient | None,
         policy: str,
         timeout: float,
         policies: Sequence[str] = POLICIES,
@@ -43,17 +42,17 @@ class PluginGate:
         return verdict.wait(self.timeout) if self.policy == "block" else verdict
 
     async def ask_async(self, question: Mapping[str, Any]) -> Verdict:
-        """Submit the handoff and return the verdict; with `block`, wait for a person while other tasks go on."""
+        """Do the same as `ask`, while other tasks go on."""
         import asyncio
 
         verdict = await asyncio.to_thread(self._submit, question)
         return await wait_for_decision(verdict, self.timeout) if self.policy == "block" else verdict
 
     def must_interrupt(self, verdict: Verdict, *, is_resumed: bool) -> bool:
-        """Return whether a run has to end or pause until a person has decided.
+        """Return whether a run has to end or pause until a person has decided; only `interrupt` ends or pauses runs.
 
-        Only the policy `interrupt` ends or pauses runs. A resumed run pauses again if the server can't be reached,
-        because nobody knows whether a person has approved the handoff that interrupted the run.
+        A resumed run pauses again if the server can't be reached, because nobody knows whether a person has approved
+        the handoff that interrupted the run.
         """
         is_unknown = is_resumed and verdict.state == "unverified"
         return self.policy == "interrupt" and (verdict.is_open or is_unknown)

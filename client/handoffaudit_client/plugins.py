@@ -1,4 +1,4 @@
-"""Parts that the plug-ins share: the client, bounded memories, and the handoffs that a gate has submitted."""
+"""Parts that the plug-ins share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from handoffaudit_client.client import Client
     from handoffaudit_client.verdict import Verdict
 
+    AnyClient = Client | AsyncClient
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# By default, one memory has at most this many entries, such as runs, spans or handoffs.
+# By default, a memory of runs, spans or handoffs has at most this many entries.
 MOST_REMEMBERED = 10_000
 
 _POLL_SECONDS = 1.0
@@ -50,24 +52,19 @@ class Memory(Generic[Key, Value]):
                 del self._entries[next(iter(self._entries))]
 
     def get(self, key: Key) -> Value | None:
-        """Return the value, or None."""
         return self._entries.get(key)
 
     def pop(self, key: Key) -> Value | None:
-        """Remove the value and return it, or None."""
         with self._lock:
             return self._entries.pop(key, None)
 
 
-# Handoffs that a gate of this process has submitted: an observer does not send them again.
+# Ids of handoffs that a gate of this process has submitted: an observer does not send them again.
 gated: Memory[str, bool] = Memory()
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package. It imports the module of a name only when that name is used.
-
-    `homes` maps each name to its module, which imports the framework.
-    """
+    """Return the `__getattr__` of a package. It imports the module of a used name. `homes` has the modules by name."""
 
     def load(name: str) -> object:
         if name not in homes:
@@ -79,8 +76,8 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     return load
 
 
-def client_of(given: Client | AsyncClient | None) -> Client:
-    """Return the given client, the `Client` inside a given `AsyncClient`, or else the client that all plug-ins share.
+def client_of(given: AnyClient | None) -> Client:
+    """Return the given client, the `Client` of an `AsyncClient`, or else the client that all plug-ins share.
 
     Raises `ValueError` as `Client` does.
     """
@@ -97,7 +94,7 @@ def client_of(given: Client | AsyncClient | None) -> Client:
 def handoff_id_of(trace: str, call_id: str) -> str:
     """Return the id of the handoff that a tool call asks for.
 
-    The id is the same in each process, so that a run that is resumed or repeated submits the same handoff.
+    The id is the same in each process, so that a resumed or repeated run submits the same handoff.
     """
     import uuid
 
@@ -105,7 +102,7 @@ def handoff_id_of(trace: str, call_id: str) -> str:
 
 
 async def wait_for_decision(verdict: Verdict, timeout: float) -> Verdict:
-    """Wait at most `timeout` seconds for the decision of a person, and return the verdict, which may still be open.
+    """Wait at most `timeout` seconds for the decision of a person; return the verdict, which may still be open.
 
     No thread waits meanwhile, because asyncio has few threads and needs them to look up addresses.
     """

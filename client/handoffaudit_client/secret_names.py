@@ -7,47 +7,17 @@ import unicodedata
 from functools import lru_cache
 
 # Endings of a secret's name, after its separators are removed.
-_PASSWORDS: tuple[str, ...] = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "kennwort",
-    "passwort",
-    "motdepasse",
+_PASSWORDS = (
+    *("password", "passwd", "passphrase", "passcode", "pwd", "kennwort", "passwort", "motdepasse", "contrasena"),
+    *("wachtwoord", "losenord", "passord", "adgangskode", "salasana", "пароль", "密码", "密碼", "パスワード"),
+    *("비밀번호", "dbpass", "userpass", "adminpass", "rootpass", "sqlpass", "smtppass", "ftppass", "ldappass"),
 )
 
-_PASSWORDS += (
-    "contrasena",
-    "wachtwoord",
-    "losenord",
-    "passord",
-    "adgangskode",
-    "salasana",
-    "пароль",
-    "密码",
-    "密碼",
-    "パスワード",
-    "비밀번호",
+_KEYS = (
+    *("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey", "masterkey", "accountkey"),
+    *("sharedkey", "storagekey", "subscriptionkey", "sshkey", "secretkeybase", "secretaccesskey", "secret"),
+    *("credential", "seedphrase", "recoverycode", "backupcode"),
 )
-
-_PASSWORDS += ("dbpass", "userpass", "adminpass", "rootpass", "sqlpass", "smtppass", "ftppass", "ldappass")
-
-_KEYS: tuple[str, ...] = ("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey", "masterkey")
-
-_KEYS += (
-    "accountkey",
-    "sharedkey",
-    "storagekey",
-    "subscriptionkey",
-    "sshkey",
-    "secretkeybase",
-    "secretaccesskey",
-    "secret",
-)
-
-_KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
 
 _TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
 
@@ -97,7 +67,12 @@ def _last_word(name: str) -> str:
 @lru_cache(maxsize=4096)
 def _words(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case and without accents. Of an overlong name, use only the end."""
-    plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
-    # The decomposition also splits characters such as 비 and パ, so they are composed again.
-    bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
+    # Removing accents also splits characters such as 비 and パ, so they are composed again.
+    bare = unicodedata.normalize("NFC", remove_accents(name[-_LONGEST_NAME:]))
     return tuple(word.casefold() for word in _SEPARATED.split(bare) if word)
+
+
+def remove_accents(text: str) -> str:
+    """Return the text without accents, with its characters decomposed."""
+    plain = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in plain if not "\u0300" <= char <= "\u036f")

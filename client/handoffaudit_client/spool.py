@@ -1,9 +1,8 @@
 """Spool: submissions on disk that the server has not acknowledged yet.
 
-Each process appends to files of its own, so that a process that is killed loses nothing that it has written. A file is
-removed once all of its lines are sent. The files of a process belong to one lock file, which also holds the position of
-the first line that was not sent. When a process ends, the system releases its lock, and the next process of the same
-address and key adopts the files.
+Each process appends to files of its own, so that a killed process loses nothing that it has written. A file is removed
+once all of its lines are sent. When a process ends, the system releases its lock, and the next process of the same
+address and key adopts its files.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FILES = 16
 
 
 class Batch(NamedTuple):
-    """Consecutive lines, with their file and its owner or, for lines in memory, the number of the first line."""
+    """Consecutive lines, with their file and its owner or, in memory, the number of the first line."""
 
     lines: list[bytes]
     owner: Owner | None = None
@@ -34,10 +33,7 @@ class Batch(NamedTuple):
 
 
 class Spool:
-    """The spool of this process for one address and key, with the files of ended processes that it has adopted.
-
-    The threads of the user and the sender call `append`. The sender and the client call the other methods.
-    """
+    """The spool of this process for one address and key, with the files of ended processes that it has adopted."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self.folder = folder
@@ -55,7 +51,7 @@ class Spool:
         self._number = 0
         self._bytes = 0
         self._is_turn_of_adopted = False
-        # The number of lines that this process has appended, and how many of them are sent or dropped.
+        # Of the lines of this process: how many were appended, and how many are sent or dropped.
         self.appended = self._settled = 0
         self.dropped = 0
 
@@ -85,7 +81,7 @@ class Spool:
             pass
 
     def _writable(self, size: int) -> SpoolFile:
-        """Return the file to append `size` bytes to: the last file, or a new file if the last file has no room."""
+        """Return the file for `size` more bytes: the last file, or a new one if the last has no room."""
         if self._own is None:
             self._own = create_owner(self.folder)
         owner = self._own
@@ -104,7 +100,7 @@ class Spool:
         return file
 
     def _drop_oldest(self) -> bool:
-        """Remove the oldest file, adopted files first; return whether there was a file."""
+        """Remove the oldest file, adopted files first; return whether there was one."""
         owner = self._adopted[0] if self._adopted else self._own
         if owner is None or not owner.files:
             return False
@@ -143,7 +139,7 @@ class Spool:
             if lines := file.read(most_lines, most_bytes):
                 return Batch(lines, owner, file)
             with self._lock:
-                # The rest of the file is torn, or somebody has removed the file.
+                # The rest of the file is torn, or the file is gone.
                 if file in owner.files and file.size == size:
                     self.dropped += file.count()
                     self._remove(owner, file)
@@ -163,10 +159,10 @@ class Spool:
             return
         with self._lock:
             if owner not in self._owners():
-                # The spool was closed meanwhile. The next process sends the lines again, with the same ids.
+                # The spool was closed. The next process sends the lines again, with the same ids.
                 return
             if file not in owner.files:
-                # The file was dropped meanwhile, but these lines have arrived.
+                # The file was dropped, but these lines have arrived.
                 self.dropped -= len(batch.lines)
                 return
             file.lines = file.count() - len(batch.lines)
@@ -179,7 +175,7 @@ class Spool:
                 self._remove(owner, file)
 
     def waiting(self) -> int:
-        """Return the number of lines that are not sent, of this process and in the files that it has adopted."""
+        """Return the number of lines that are not sent, also in adopted files."""
         with self._lock:
             return sum(file.count() for owner in self._owners() for file in owner.files)
 
@@ -206,7 +202,7 @@ class Spool:
         return found
 
     def close(self) -> None:
-        """Release all locks. What is not sent stays for the next process."""
+        """Release all locks; the next process sends the unsent lines."""
         with self._lock:
             self._release()
 
@@ -222,7 +218,7 @@ class Spool:
         self._start()
 
     def _close_file(self) -> None:
-        # A fork may happen at any moment. The child must not close a descriptor that the parent has closed already.
+        # A fork may happen here, too: see `Owner.release`.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

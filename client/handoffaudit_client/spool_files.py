@@ -1,7 +1,6 @@
 """Files of a spool: lines on disk, and the locks by which each process owns its files.
 
-The files of a process belong to one lock file, which also holds the position of the first line that was not sent. When
-a process ends, the system releases its lock, so that another process can take the files.
+The files of a process belong to one lock file, which also holds the position of the first line that was not sent.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _READ_BYTES = 1024 * 1024
 
 
 class SpoolFile:
-    """A file of lines, with the number of bytes that it has and the number that are sent."""
+    """A file of lines: its path, its size in bytes, and how many of them are sent."""
 
     def __init__(self, path: Path, size: int, sent: int = 0) -> None:
         self.path = path
         self.size = size
         self.sent = sent
-        # The number of lines that are not sent; None before the lines are counted.
+        # None before the lines are counted.
         self.lines: int | None = None
 
     def count(self) -> int:
@@ -57,12 +56,12 @@ class SpoolFile:
             chunk = file.read(min(most_bytes, self.size - self.sent))
             if b"\n" not in chunk:
                 chunk += file.readline()
-        # Bytes after the last line end are incomplete: the process was killed before `send` returned.
+        # Bytes after the last line end are of a process that was killed before `send` returned.
         return chunk.split(b"\n")[:-1][:most_lines]
 
 
 class Owner:
-    """The files of one process, the oldest first, and the lock by which the process owns them."""
+    """The files of one process, the oldest first, and its lock on them."""
 
     def __init__(self, lock_path: Path, descriptor: int, files: list[SpoolFile]) -> None:
         self.lock_path = lock_path
@@ -72,7 +71,7 @@ class Owner:
     def save_position(self) -> None:
         """Write down how far the first file is sent.
 
-        If writing fails, lines may be sent again. The server knows their ids and stores them once.
+        If this fails, lines may be sent again. The server knows their ids and stores them once.
         """
         number, sent = (_number_of(self.files[0].path), self.files[0].sent) if self.files else (0, 0)
         with contextlib.suppress(OSError):
@@ -89,8 +88,7 @@ class Owner:
             if remove:
                 self.lock_path.unlink()
             if fcntl is not None and not is_child:
-                # Closing the file is not enough: a child that was forked just now has the file open, too, and
-                # would keep the lock.
+                # A child that was forked just now has the file open, too, and would keep the lock.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -123,12 +121,11 @@ def take_files(folder: Path) -> Iterator[Owner]:
 
 
 def _number_of(path: Path) -> int:
-    """Return the number of a file of the spool, which is its suffix."""
     return int(path.suffix[1:]) if path.suffix[1:].isdecimal() else 0
 
 
 def make_private(folder: Path) -> None:
-    """Create the folder if it is missing, so that only this user has access to it.
+    """Create the folder if it is missing, so that only this user has access.
 
     Raises `OSError` if the folder cannot be created, belongs to another user, or gives other users any access.
     """
@@ -142,14 +139,13 @@ def make_private(folder: Path) -> None:
 def usual_folder() -> Path:
     """Return the folder for spools: HANDOFFAUDIT_SPOOL, else a folder in the user's data folder.
 
-    If the user has no home, return a temporary folder.
+    If the user has no home, as in some containers, return a temporary folder.
     """
     given = os.environ.get("HANDOFFAUDIT_SPOOL")
     base = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "handoffaudit" / "client"
     try:
         return Path(given or base).expanduser().absolute()
     except RuntimeError:
-        # The user of a container may have no home.
         import tempfile
 
         return Path(tempfile.gettempdir()) / f"handoffaudit-client-{os.getuid()}"
@@ -181,7 +177,6 @@ def write_line(descriptor: int, line: bytes, place: int) -> None:
 
 
 def _locks(folder: Path) -> list[Path]:
-    """Return the locks in a folder, the oldest first."""
     found: list[tuple[float, Path]] = []
     with contextlib.suppress(OSError):
         for path in folder.glob(f"*{_LOCK}"):
@@ -206,7 +201,7 @@ def _take(path: Path) -> Owner | None:
         return None
     try:
         _lock(descriptor)
-        # The owner may have removed the lock file between the opening and the locking.
+        # The owner may have removed the file before it was locked.
         if os.fstat(descriptor).st_ino == path.stat().st_ino:
             return Owner(path, descriptor, _files_of(path, os.read(descriptor, 64)))
     except OSError:

@@ -1,8 +1,6 @@
 """Fake server for tests of agents: speaks the part of the API that the client uses, with verdicts that tests choose.
 
-with FakeServer() as server, Client(server.url, server.key, spool=tmp_path) as audit:
-    server.answer("rejected", target="writer", message="The total is missing.")
-    assert not audit.gate("researcher", "writer", {"summary": "…"})
+`docs/client.md` has an example.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _HANDOFF = re.compile(r"/api/v1/handoffs/([^/]+)\Z")
 
 
 class _Stop(Exception):
-    """An answer that ends the handling of a request."""
+    """An error that ends the handling of a request."""
 
     def __init__(self, status: int, title: str, **headers: str) -> None:
         super().__init__(title)
@@ -41,8 +39,8 @@ class _Stop(Exception):
 class FakeServer:
     """A server on a free port of this machine, for as long as its `with` block.
 
-    `handoffs` are the submissions by id, in the order of their arrival; `tool_results` are the results by trace;
-    `requests` are the method and the path of each request.
+    `handoffs` are the submissions by id, in the order of arrival; `tool_results` are the results by trace; `requests`
+    are the method and the path of each request.
     """
 
     def __init__(self, key: str = "ha_test") -> None:
@@ -91,8 +89,8 @@ class FakeServer:
     ) -> None:
         """Answer new handoffs with this state: all, or only those with the given source, target and type.
 
-        If several calls match a handoff, the last call wins. If no call matches, the handoff is accepted. `findings`
-        are the findings of the verdict; without them, `message` makes one finding.
+        The last call that matches a handoff wins; without one, the handoff is accepted. `findings` are the findings of
+        the verdict; without them, `message` makes one finding.
         """
         wanted = {"source_agent_id": source, "target_agent_id": target, "handoff_type": type}
         given = findings or ([_finding(message)] if message else [])
@@ -111,7 +109,7 @@ class FakeServer:
     def fail(self, times: int = 1, *, status: int = 503, retry_after: int | None = None) -> None:
         """Answer the next `times` requests with the error `status`.
 
-        `retry_after` is the value of the header `Retry-After` in seconds; None leaves the header out.
+        `retry_after` is the header `Retry-After` in seconds; None leaves the header out.
         """
         headers = {"Retry-After": str(retry_after)} if retry_after is not None else {}
         self._failures += [_Stop(status, "The fake server fails", **headers) for _ in range(times)]
@@ -221,7 +219,7 @@ class FakeServer:
 
 
 def _content(submission: dict[str, Any]) -> dict[str, Any]:
-    # A submission that is sent again may have another time.
+    # A repeated submission may have another time.
     return {name: value for name, value in submission.items() if name != "sent_at"}
 
 
@@ -253,7 +251,7 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # The headers and the body are two writes. Without this, the body would wait for the acknowledgement of the headers.
+    # The headers and the body are two writes. Without this, the body would wait until the headers are acknowledged.
     disable_nagle_algorithm = True
     fake: FakeServer
 

@@ -1,4 +1,4 @@
-"""Recording of tool calls: as a decorator of a function, or as a context manager around a call."""
+"""Recording of tool calls."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class ToolCall:
     """A tool call whose result is not recorded yet.
 
-    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function. If
-    `arguments` was given, it records these instead of the arguments of the call. As a context manager, it records
-    `result`, if the block sets it. A call that raises an error is not recorded.
+    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function; if
+    `arguments` was given, these instead of the arguments of the call. As a context manager, it records `result`, if the
+    block sets it. A call that raises an error is not recorded.
     """
 
     def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:
@@ -29,7 +29,6 @@ class ToolCall:
 
     @property
     def result(self) -> Any:
-        """Return the result of the tool."""
         return self._result
 
     @result.setter

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 _current: ContextVar[str] = ContextVar("handoffaudit_trace", default="")
 
-# The parents of at most this many traces are remembered; the oldest traces are forgotten first.
+# At most this many traces are remembered, and this many agents of each. The oldest traces are forgotten first.
 _MOST_TRACES = 1_000
-
-# At most this many agents of a trace are remembered, each with the last handoff to it.
 _MOST_AGENTS = 200
 
 
@@ -28,7 +26,7 @@ def scope_trace() -> str:
 
 
 def current_trace() -> str:
-    """Return the trace of the surrounding `with client.trace()`, else the current OpenTelemetry trace, else ''."""
+    """Return the trace of `scope_trace`, else the current OpenTelemetry trace, else ''."""
     return scope_trace() or _telemetry_trace()
 
 
@@ -56,8 +54,7 @@ class TraceScope:
         return self.id
 
     def __exit__(self, *_: object) -> None:
-        # A generator, such as a dependency of a web framework, may end in another context than the context in which it
-        # began.
+        # A generator, such as a dependency of a web framework, may end in another context than it began in.
         with contextlib.suppress(ValueError):
             _current.reset(self._tokens.pop())
 
@@ -80,11 +77,10 @@ class Parents:
         return self._traces.get(trace, {}).get(source, "")
 
     def add(self, trace: str, target: str, handoff_id: str) -> None:
-        """Remember a handoff as the parent of the next handoff from its target."""
         if not trace:
             return
         with self._lock:
-            # Move the trace to the end, because the traces at the beginning are forgotten first.
+            # Move the trace to the end, because those at the beginning are forgotten first.
             agents = self._traces.pop(trace, {})
             if len(agents) >= _MOST_AGENTS and target not in agents:
                 del agents[next(iter(agents))]
@@ -94,5 +90,5 @@ class Parents:
                 del self._traces[next(iter(self._traces))]
 
     def start_in_child(self) -> None:
-        """Replace the lock after a fork: another thread may have held the lock when the process forked."""
+        """Replace the lock after a fork, because another thread of the parent may have held it."""
         self._lock = threading.RLock()

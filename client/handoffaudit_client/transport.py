@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# The client loads this module before it starts a thread. The modules that its threads need later are loaded here, too:
-# Base64 for bytes in documents, the codec to look up the name of a host, and the log for warnings.
+# The client loads this module before it starts a thread. Its threads later need Base64 for bytes in documents, the
+# codec for names of hosts, and the log for warnings, so they are loaded here, too.
 import base64  # noqa: F401
 import contextlib
 import encodings.idna  # noqa: F401
@@ -30,11 +30,11 @@ _MOST_IDLE = 4
 
 _CONNECT_SECONDS = 5.0
 
-# The endings of problem types with which the server refuses a name in the document, and not the key itself.
+# Endings of problem types that refuse a name in the document, not the key.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# The longest pause that `Retry-After` can cause: with a longer pause, the client could still wait when the server is
-# back. Time limits of a socket have the same maximum, because a socket refuses a very long time limit.
+# With a longer pause for `Retry-After`, the client could still wait when the server is back. This is also the longest
+# time limit of a socket, because a socket refuses a very long one.
 _LONGEST_PAUSE = 600.0
 
 
@@ -61,7 +61,7 @@ class Answer:
 
     @property
     def is_problem(self) -> bool:
-        """Return whether the answer is a problem document, as the server sends with each error; proxies send none."""
+        """Return whether the answer is a problem document, as each error of the server is; proxies send none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/problem+json"
 
     @property
@@ -117,7 +117,7 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Return a name made from hashes of the address and the key, so that the name reveals neither of them."""
+        """Return a name made from hashes of the address and the key, which reveals neither of them."""
         return "-".join(hashlib.sha256(text.encode()).hexdigest()[:12] for text in (self.url, self._key))
 
     def _forget_connections(self) -> None:
@@ -157,7 +157,7 @@ class Server:
                 answer = self._exchange(connection, method, path, body, sent, until)
             except BaseException as error:
                 connection.close()
-                # The server may close an idle connection at any time. The request has an id, so it is safe to repeat.
+                # The server may close an idle connection at any time. The request has an id, so repeating it is safe.
                 if is_used and isinstance(error, ConnectionError) and time.monotonic() < until:
                     continue
                 if isinstance(error, Exception):
@@ -208,7 +208,6 @@ class Server:
         connection.close()
 
     def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
-        """Return a connection, and whether it was used before."""
         with self._lock:
             if self._idle:
                 return self._idle.pop(), True

@@ -1,4 +1,4 @@
-"""Verdict on one handoff: whether the next agent may start, and why not, in one text for an LLM."""
+"""Verdict on one handoff."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Verdict:
     """The verdict on a handoff. It is true if the next agent may start.
 
     `state` is a state of the server: `accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`
-    or `validating`. If there is no verdict, because the server did not answer or the client sent nothing, `state` is
-    `unverified` if the client lets such handoffs pass, and `unreachable` if the client stops them. `refused` means that
-    the server does not take the handoff. A person's approval works once: if the approval cannot be used, `state` is
-    `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is never empty. `url` is the page of
-    the handoff, for people; empty if unknown.
+    or `validating`. Without a verdict, because the server did not answer or the client sent nothing, `state` is
+    `unverified` if the client lets such handoffs pass, and `unreachable` if it stops them. `refused` means that the
+    server does not take the handoff. A person's approval works once: if it cannot be used, `state` is `used`, `expired`
+    or `outdated` (a policy was saved after the approval). `why` is a text for an LLM, and never empty. `url` is the
+    page of the handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")
@@ -77,14 +77,14 @@ class Verdict:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the decision is still to come: by the server, or by a person if the state is `held`."""
+        """Return whether the server, or a person if the state is `held`, has yet to decide."""
         return self.state in OPEN
 
     def wait(self, timeout: float = 300.0) -> Verdict:
-        """Wait at most `timeout` seconds for the decision, and return the verdict then.
+        """Wait at most `timeout` seconds for the decision, and return the verdict.
 
-        Returns the same verdict at once if it is final. Never raises because of the server: without a decision in time,
-        the returned verdict is still open.
+        A final verdict is returned at once. Never raises because of the server: without a decision in time, the
+        returned verdict is still open.
         """
         return self._ask(timeout) if self.is_open and self._ask else self
 

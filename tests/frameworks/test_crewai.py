@@ -2,13 +2,12 @@
 
 import threading
 
-import handoffaudit_client.crewai
 import pytest
 from handoffaudit_client import Client
 
 from tests.frameworks.conftest import data, need, routes
 from tests.frameworks.scripted import Say, crewai_model
-from tests.frameworks.snippets import blocks, example, execute, snippet_of
+from tests.frameworks.snippets import blocks, example, execute
 
 need("crewai")
 
@@ -213,17 +212,6 @@ def test_without_a_server_delegations_pass_or_stop(tmp_path, gate):
 def test_another_policy_is_refused(audit):
     with pytest.raises(ValueError, match='"block", "observe"'):
         HandoffGate(audit, "interrupt")
-
-
-def test_the_lines_of_the_package_run(server, audit, monkeypatch, capsys, gates):
-    from handoffaudit_client import plugins
-
-    monkeypatch.setattr(plugins, "_shared", [audit])
-    names = {"model": crewai_model(Say(FOUND), Say("Order from Acme."))}
-    exec(snippet_of(handoffaudit_client.crewai), names)  # noqa: S102 (our own)
-    gates.append(names["gate"])
-    assert "Order from Acme." in capsys.readouterr().out
-    assert routes(server) == [("researcher", "writer")]
 
 
 @pytest.mark.usefixtures("connected")

@@ -5,13 +5,11 @@ import threading
 import time
 from itertools import pairwise
 
-import handoffaudit_client.google_adk
 import pytest
 from handoffaudit_client import Client
 
 from tests.frameworks.conftest import STORY, data, need, routes
 from tests.frameworks.scripted import Say, adk_model
-from tests.frameworks.snippets import snippet_of
 
 need("google.adk")
 
@@ -203,14 +201,3 @@ def test_without_a_server_transfers_pass_or_stop(tmp_path):
         with Client("http://127.0.0.1:9", "ha_x", spool=tmp_path / choice, on_unreachable=choice) as away:
             triage = agent("triage", to("writer"), Say("I stop."), sub_agents=[agent("writer", Say("Ordered."))])
             assert run(triage, HandoffPlugin(away)) == last
-
-
-def test_the_lines_of_the_package_run(server, audit, monkeypatch):
-    from handoffaudit_client import plugins
-
-    monkeypatch.setattr(plugins, "_shared", [audit])
-    names = {"model": adk_model(to("writer", "Report."), Say("Done."))}
-    exec(snippet_of(handoffaudit_client.google_adk), names)  # noqa: S102 (our own)
-    events = asyncio.run(names["runner"].run_debug("Who delivers?", quiet=True))
-    assert events[-1].content.parts[0].text == "Done."
-    assert routes(server) == [("researcher", "writer")]

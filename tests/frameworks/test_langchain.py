@@ -7,14 +7,12 @@ import threading
 import time
 from uuid import uuid4
 
-import handoffaudit_client.langchain
 import pytest
 from handoffaudit_client import AsyncClient, Client
 from handoffaudit_client.plugins import handoff_id_of
 
 from tests.frameworks.conftest import CLIENT, STORY, data, need, routes
 from tests.frameworks.scripted import Say, chat_model
-from tests.frameworks.snippets import snippet_of
 
 need("langgraph_swarm")
 
@@ -415,16 +413,6 @@ def test_ids_are_the_same_in_each_process():
 def test_a_policy_that_does_not_exist_is_refused(audit):
     with pytest.raises(ValueError, match="give"):
         handoff_gate(audit, "ask")
-
-
-def test_the_snippet_of_the_documentation_runs(server, audit, monkeypatch):
-    monkeypatch.setattr("handoffaudit_client.plugins._shared", [audit])
-    model = chat_model(hand("writer", "Acme has 60 chairs."), Say("Order from Acme."))
-    names = {"model": model}
-    exec(snippet_of(handoffaudit_client.langchain), names)  # noqa: S102 (the snippet is the project's own)
-    assert audit.flush()
-    assert routes(server) == [("researcher", "writer")]
-    assert names["swarm"].get_state(names["config"]).values["messages"][-1].text == "Order from Acme."
 
 
 def test_importing_the_plug_in_loads_no_framework():

@@ -6,14 +6,12 @@ import sys
 import threading
 import time
 
-import handoffaudit_client.openai_agents
 import pytest
 from handoffaudit_client import Client
 from handoffaudit_client.plugins import MOST_REMEMBERED, Memory
 
 from tests.frameworks.conftest import CLIENT, STORY, data, need, routes
 from tests.frameworks.scripted import Say, openai_model
-from tests.frameworks.snippets import snippet_of
 
 need("agents")
 
@@ -293,16 +291,6 @@ def test_memory_is_bounded():
     assert [memory.get(number) for number in (6, 7, 8, 9)] == [None, 7, 8, 9]
     assert len(memory) == 3
     assert Memory()._most == MOST_REMEMBERED
-
-
-def test_the_snippet_of_the_documentation_runs(server, audit, monkeypatch):
-    monkeypatch.setattr("handoffaudit_client.plugins._shared", [audit])
-    model = openai_model("responses", hand("writer", "Acme has 60 chairs."), Say("Order from Acme."))
-    monkeypatch.setattr("agents.models.multi_provider.MultiProvider.get_model", lambda self, name: model)
-    exec(snippet_of(handoffaudit_client.openai_agents), {})  # noqa: S102 (the snippet is the project's own)
-    assert audit.flush()
-    assert routes(server) == [("researcher", "writer")]
-    assert data(server) == ["Acme has 60 chairs."]
 
 
 def test_importing_the_plug_in_loads_no_framework():

@@ -5,14 +5,11 @@ import threading
 import time
 from itertools import pairwise
 
-import handoffaudit_client.pydantic_ai
 import pytest
 from handoffaudit_client import Client
-from handoffaudit_client.testing import FakeServer
 
 from tests.frameworks.conftest import data, need, routes
 from tests.frameworks.scripted import Say, function_model
-from tests.frameworks.snippets import snippet_of
 
 need("pydantic_ai")
 
@@ -268,14 +265,3 @@ def test_without_a_server_handoffs_pass_or_stop(tmp_path):
 def test_another_policy_is_refused(audit):
     with pytest.raises(ValueError, match='"block", "interrupt", "observe"'):
         HandoffCapability({}, audit, policy="wait")
-
-
-def test_the_lines_of_the_package_run(server: FakeServer, tmp_path, monkeypatch, capsys):
-    from handoffaudit_client import plugins
-
-    with Client(server.url, server.key, spool=tmp_path / "own") as shared:
-        monkeypatch.setattr(plugins, "_shared", [shared])
-        names = {"model": function_model(ask("writer", FOUND), Say("Ordered."), Say("Order from Acme."))}
-        exec(snippet_of(handoffaudit_client.pydantic_ai), names)  # noqa: S102 (our own)
-    assert "Order from Acme." in capsys.readouterr().out
-    assert routes(server) == [("researcher", "writer")]

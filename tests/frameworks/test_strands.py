@@ -5,13 +5,11 @@ import threading
 import time
 from itertools import pairwise
 
-import handoffaudit_client.strands
 import pytest
 from handoffaudit_client import Client
 
 from tests.frameworks.conftest import STORY, data, need, routes
 from tests.frameworks.scripted import Say, strands_model
-from tests.frameworks.snippets import snippet_of
 
 need("strands")
 
@@ -230,13 +228,3 @@ def test_without_a_server_handoffs_pass_or_stop(tmp_path):
 def test_another_policy_is_refused(audit):
     with pytest.raises(ValueError, match='"block", "interrupt", "observe"'):
         HandoffHooks(audit, "wait")
-
-
-def test_the_lines_of_the_package_run(server, audit, monkeypatch):
-    from handoffaudit_client import plugins
-
-    monkeypatch.setattr(plugins, "_shared", [audit])
-    names = {"model": strands_model(to("writer", "Report."), Say("Handed over."), Say("Done."))}
-    exec(snippet_of(handoffaudit_client.strands), names)  # noqa: S102 (our own)
-    assert last(names["swarm"](QUESTION)) == "Done."
-    assert routes(server) == [("researcher", "writer")]

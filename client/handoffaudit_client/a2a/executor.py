@@ -1,4 +1,4 @@
-"""Executor of an A2A server that asks for a verdict before the agent starts with a message."""
+"""Executor of an A2A server that asks for a verdict before the agent starts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from handoffaudit_client.a2a.messages import question_of, source_in
 from handoffaudit_client.plugin_gate import PluginGate, show
 
 if TYPE_CHECKING:
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
     from handoffaudit_client.verdict import Verdict
 
 _HELD = "handoffaudit"  # the key of a held handoff in the metadata of the answer
@@ -26,10 +25,10 @@ class GatedExecutor(AgentExecutor):
     """Gate around the executor of an agent, for JSON-RPC, REST and gRPC, in the formats of A2A 1.x and 0.3.
 
     `target` is the name of the agent. If the handoff must not go on, its task ends with `TASK_STATE_REJECTED` and the
-    reason. If the handoff is held or has no verdict yet, the answer is `TASK_STATE_INPUT_REQUIRED`. The client then
-    sends another message with the same `taskId` and any content, and the executor asks for the decision again. After
-    an approval, the agent gets the approved message, in the same task. With `policy="block"`, the request first waits
-    at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops nothing.
+    reason. If the handoff is held or has no verdict yet, the answer is `TASK_STATE_INPUT_REQUIRED`. To ask for the
+    decision, the client sends any message with the same `taskId`. After an approval, the agent gets the approved
+    message, in the same task. With `policy="block"`, the request first waits at most `timeout` seconds for the decision
+    of a person. `policy="observe"` sends the handoff and stops nothing.
 
     The source is the authenticated user, else `from`, `source` or `source_agent_id` in the metadata of the message,
     else the argument `source`.
@@ -39,7 +38,7 @@ class GatedExecutor(AgentExecutor):
         self,
         executor: AgentExecutor,
         target: str,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["interrupt", "block", "observe"] = "interrupt",
         timeout: float = 300.0,
         *,
@@ -55,12 +54,11 @@ class GatedExecutor(AgentExecutor):
         self.type = type
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Let the agent start with the message, or answer why it must not."""
         held = _held_message(context)
         plain = MessageToDict(held or context.message)
         user = context.call_context.user
         source = (user.user_name if user.is_authenticated else "") or source_in(plain) or self.source
-        # The id contains the task, so that an approval holds for one task, and not for another with the same message.
+        # The id contains the task, because an approval holds for one task.
         seam = f"server {context.task_id}"
         question = question_of({**plain, "contextId": context.context_id}, source, self.target, seam, self.type)
         verdict = await self._gate.ask_async(question)
@@ -77,10 +75,7 @@ class GatedExecutor(AgentExecutor):
 
 
 class _TaskQueue(EventQueue):
-    """Queue that completes the task with the agent's message.
-
-    Without this queue, the SDK would refuse the message: in a task, a message needs a status of the task around it.
-    """
+    """Queue that makes the agent's message the final status of the task: in a task, the SDK takes no bare message."""
 
     def __init__(self, context: RequestContext, queue: EventQueue) -> None:
         self._queue = queue
@@ -109,7 +104,7 @@ async def _answer(
 
 
 def _held_message(context: RequestContext) -> Message | None:
-    """Return the message of the held handoff for which the task waits, or None if no handoff of the task is held."""
+    """Return the message of the held handoff for which the task waits, or None."""
     task = context.current_task
     if task is None or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return None

@@ -1,8 +1,8 @@
-"""Interceptor of an A2A client that observes or gates the messages to other agents."""
+"""Interceptor for the messages of an A2A client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from a2a.client.interceptors import ClientCallInterceptor
 from a2a.types import Message, Part, Role, SendMessageResponse, StreamResponse, Task, TaskState, TaskStatus
@@ -14,12 +14,9 @@ from handoffaudit_client.plugin_gate import PluginGate, show
 from handoffaudit_client.plugins import Memory
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from a2a.client.interceptors import AfterArgs, BeforeArgs
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
     from handoffaudit_client.verdict import Verdict
 
 _ANSWERS = {"send_message": SendMessageResponse, "send_message_streaming": StreamResponse}
@@ -28,20 +25,18 @@ _ANSWERS = {"send_message": SendMessageResponse, "send_message_streaming": Strea
 class HandoffInterceptor(ClientCallInterceptor):
     """Ask for a verdict before a message goes to another agent.
 
-    Give the interceptor to `create_client(interceptors=[...])`.
-
-    `source` is the agent that sends; the target is the name on the card of the other agent. A blocked message is not
-    sent: the answer is a task in the state `TASK_STATE_REJECTED` with the reason. If the handoff is held,
-    `policy="block"` waits at most `timeout` seconds for the decision of a person; `policy="interrupt"` does not wait.
-    While the handoff is held, the answer is a task in the state `TASK_STATE_INPUT_REQUIRED`, whose metadata have
-    `handoff_id`, `why` and `url`. Send the same message again after the decision. `policy="observe"` sends the handoff
-    and stops nothing.
+    Give the interceptor to `create_client(interceptors=[...])`. `source` is the agent that sends; the target is the
+    name on the card of the other agent. A blocked message is not sent: a task with the reason is the answer. Its state
+    is `TASK_STATE_INPUT_REQUIRED` while the handoff is held, else `TASK_STATE_REJECTED`; its metadata have
+    `handoff_id`, `why` and `url`. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the
+    decision of a person; `policy="interrupt"` does not wait. After the decision, send the same message again.
+    `policy="observe"` sends the handoff and stops nothing.
     """
 
     def __init__(
         self,
         source: str,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["block", "interrupt", "observe"] = "block",
         timeout: float = 300.0,
         *,
@@ -78,7 +73,6 @@ class HandoffInterceptor(ClientCallInterceptor):
 
 
 def _task(message: Any, question: dict[str, Any], verdict: Verdict) -> Task:
-    """Return the task that answers a message that was not sent."""
     state = TaskState.TASK_STATE_INPUT_REQUIRED if verdict or verdict.is_open else TaskState.TASK_STATE_REJECTED
     handoff_id = question["handoff_id"]
     task_id, context_id = message.task_id or handoff_id, message.context_id or handoff_id

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# The keys of the sender in the metadata of a message.
+# Keys of the sender in the metadata of a message.
 _SOURCES = ("from", "source", "source_agent_id")
 
 
@@ -24,8 +24,8 @@ def question_of(
     """Return the parameters of `Client.gate` for a message.
 
     The same `messageId` gives the same id, so that a repeated message asks about the handoff of the first message.
-    A client and a server may both ask about a message, and may know the agents by different names, so they must ask
-    about two handoffs. `seam` names the side that asks, and is part of the id.
+    `seam` names the side that asks, and is part of the id: the client and the server may know the agents by different
+    names, so they ask about two handoffs.
     """
     message_id = str(message.get("messageId") or "")
     reason = metadata_of(message).get("reason")
@@ -47,7 +47,6 @@ def source_in(message: Mapping[str, Any]) -> str:
 
 
 def metadata_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the metadata of a message; empty if it has none."""
     found = message.get("metadata")
     return found if isinstance(found, dict) else {}
 
@@ -67,7 +66,7 @@ def read_data(parts: Any) -> Any:
 
 
 def _file_of(part: Mapping[str, Any]) -> str:
-    """Return the name or the address of a file; '' if the part is no file. The content of a file is not sent."""
+    """Return the name or the address of a file, whose content is not sent; '' if the part is no file."""
     file = part.get("file") if isinstance(part.get("file"), dict) else part
     is_file = file is not part or part.get("raw") or part.get("url")
     named = (file or {}).get

@@ -1,4 +1,4 @@
-"""Reading of crews: who delegates what to whom, and what a task gets from other tasks."""
+"""Reading of crews."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FAILED = "Error executing tool"
 
 
 def role_of(agent: Any) -> str:
-    """Return the role of an agent, which is its name in a crew."""
     return str(getattr(agent, "role", None) or "agent").strip()
 
 
 def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
     """Return the target and the data of a delegation.
 
-    The target is None if the tool delegates nothing, names nobody, or names an agent outside of the crew.
+    The target is None if the tool delegates nothing, names nobody, or names an agent outside of the crew: such a
+    delegation fails.
     """
     name = _DELEGATIONS.get(call.tool_name)
     if name is None:
@@ -29,7 +29,6 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
     coworker = str(given.get("coworker") or given.get("co_worker") or "").strip()
     data = {key: given[key] for key in (name, "context") if given.get(key)}
     roles = {_plain(role_of(agent)): role_of(agent) for agent in getattr(call.crew, "agents", None) or ()}
-    # A delegation to an agent outside of the crew fails, and is not a handoff.
     return roles.get(_plain(coworker)) if roles else coworker or None, data
 
 

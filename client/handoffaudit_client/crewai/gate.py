@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
@@ -16,12 +16,10 @@ from handoffaudit_client.traces import scope_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
-# The reason why the tool call of this context was blocked, and the trace of the task of this context.
+# Why the tool call of this context was blocked, and the trace of the task of this context.
 _why: ContextVar[str] = ContextVar("handoffaudit_why", default="")
 _trace: ContextVar[str] = ContextVar("handoffaudit_crew_trace", default="")
 
@@ -31,15 +29,13 @@ class HandoffGate:
 
     A blocked delegation does not happen: the answer of the tool tells the LLM why. If the handoff is held,
     `policy="block"` waits at most `timeout` seconds for the decision of a person; the thread of the crew waits.
-    `policy="observe"` only sends. `guardrail("writer")` judges the output of a task before the task of the writer.
-
-    `type` is the handoff type. The reason of a handoff is the argument `handoff_reason` of the tool call, else its
-    argument `reason`, else the parameter `reason`.
+    `policy="observe"` only sends. `type` is the handoff type. The reason of a handoff is the argument `handoff_reason`
+    or `reason` of the tool call, else the parameter `reason`.
     """
 
     def __init__(
         self,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["block", "observe"] = "block",
         timeout: float = 300.0,
         *,
@@ -52,7 +48,7 @@ class HandoffGate:
         self.type = type
         self.reason = reason
         self._traces: Memory[str, str] = Memory()
-        # The outputs that a guardrail has judged, by identity, because outputs cannot be hashed.
+        # Outputs that a guardrail has judged, by identity, because outputs cannot be hashed.
         self._guarded: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
         self._hooks = {
             InterceptionPoint.EXECUTION_START: self._start_run,
@@ -69,7 +65,10 @@ class HandoffGate:
             unregister_hook(point, hook)
 
     def guardrail(self, target: str) -> Callable[[Any], Any]:
-        """Return a guardrail for `Task(guardrail=...)`: the agent of a blocked task reads why, and repeats the task."""
+        """Return a guardrail for `Task(guardrail=...)` that judges the output before the task of `target` gets it.
+
+        The agent of a blocked task reads why, and repeats the task.
+        """
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
             source, self._guarded[id(output), target] = str(output.agent).strip(), output

@@ -1,9 +1,9 @@
-"""Plug-in of an app that observes handoffs and tools, and asks for a verdict before a handoff."""
+"""Plug-in for the handoffs and tools of an app."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from google.adk.plugins import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
@@ -14,10 +14,7 @@ from handoffaudit_client.plugins import gated, handoff_id_of, reason_of
 from handoffaudit_client.traces import scope_trace
 
 if TYPE_CHECKING:
-    from typing import Literal
-
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
 _TRANSFER = "transfer_to_agent"
 
@@ -30,14 +27,13 @@ class HandoffPlugin(BasePlugin):
     policies, a transfer that a callback or a tool of your own sets is sent after it happened, and is not stopped.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
-    The reason of a handoff is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments of the
-    call, else the parameter `reason`.
-    What an `AgentTool` returns is not captured: what an LLM says is not evidence.
+    The reason is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments of the call, else
+    the parameter `reason`. What an `AgentTool` returns is not captured: what an LLM says is not evidence.
     """
 
     def __init__(
         self,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["block", "observe"] = "block",
         timeout: float = 300.0,
         *,
@@ -64,7 +60,7 @@ class HandoffPlugin(BasePlugin):
         return None if verdict else {"error": verdict.why}
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        """Send a transfer, unless the tool call that made the transfer has already submitted it to the gate."""
+        """Send a transfer, unless its tool call has already submitted it to the gate."""
         if target := event.actions.transfer_to_agent:
             session, calls = invocation_context.session, event.get_function_responses()
             question = self._question(session, event.author, target, lift(session), {})

@@ -1,4 +1,4 @@
-"""Reading of ADK's sessions: the last text, the changed state, and the agents that have worked."""
+"""Reading of ADK's sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lift(session: Any) -> Any:
     """Return the data of a transfer: the last text and the changed state since the previous transfer.
 
     If the events since then have neither, earlier events count. The text may be an agent's or the user's. The data is
-    the text, or the changed state of the session, or both as `text` and `state`, or else {}.
+    the text, the changed state, both as `text` and `state`, or {}.
     """
     text = ""
     state: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def lift(session: Any) -> Any:
 
 
 def chain_of(session: Any, source: str) -> list[str]:
-    """Return the agents that have worked in the session, in their order; the source is the last one."""
+    """Return the agents that have worked in the session, in order; the source is the last one."""
     chain: list[str] = []
     for author in (*(event.author for event in session.events), source):
         if author and author != _USER and chain[-1:] != [author]:

@@ -1,4 +1,4 @@
-"""Callback that observes the handoffs of a graph, and captures what its tools return."""
+"""Callback for the handoffs and tools of a graph."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from uuid import UUID
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
 
 class HandoffCallback(NodeObserver):
@@ -24,8 +23,8 @@ class HandoffCallback(NodeObserver):
     not sent. The result of a tool that itself asks an LLM is not captured: what an LLM says is not evidence.
     """
 
-    def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create a callback. Several runs and threads may share it. Raises `ValueError` for a wrong address or key."""
+    def __init__(self, client: AnyClient | None = None, *, agents: Collection[str] | None = None) -> None:
+        """Create a callback, which runs and threads may share. Raises `ValueError` for a wrong address or key."""
         super().__init__(client, agents=agents)
         self._tools: Memory[UUID, dict[str, Any]] = Memory()
 
@@ -77,8 +76,7 @@ class HandoffCallback(NodeObserver):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Capture how a tool failed.
 
-        Nothing is captured for an interrupt, which is not a failure, or for a tool that hands over, because a failed
-        handoff did not happen.
+        Nothing is captured for an interrupt, which is not a failure, or for a failed handoff, which did not happen.
         """
         call = self._tools.pop(run_id)
         is_control = any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)

@@ -1,9 +1,9 @@
-"""Gate for the handoff tools of LangChain agents: a middleware, also usable with a `ToolNode`."""
+"""Gate for the handoff tools of LangChain agents."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain.agents.middleware import AgentMiddleware
 from langgraph.types import interrupt
@@ -13,12 +13,10 @@ from handoffaudit_client.plugin_gate import PluginGate, show
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Literal
 
     from langchain.agents.middleware import ToolCallRequest
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
     from handoffaudit_client.verdict import Verdict
 
     Policy = Literal["block", "interrupt", "observe"]
@@ -26,12 +24,12 @@ if TYPE_CHECKING:
 # A graph may be resumed a moment before the decision is stored.
 _RESUME_SECONDS = 2.0
 
-# The key that LangGraph sets in the configuration of a run that goes on after an interrupt.
+# LangGraph sets this key in the configuration of a run that goes on after an interrupt.
 _RESUMING = "__pregel_resuming"
 
 
 def handoff_gate(
-    client: Client | AsyncClient | None = None,
+    client: AnyClient | None = None,
     policy: Policy = "block",
     timeout: float = 300.0,
     *,
@@ -49,13 +47,11 @@ class HandoffGate(AgentMiddleware):
     `policy="interrupt"` interrupts the graph, which needs a checkpointer; the value of the interrupt has `handoff_id`,
     `source`, `target`, `state`, `why` and `url`. Resume with `Command(resume=True)`, or any other value: only the
     decision on the server counts, and without a decision the graph is interrupted again. `policy="observe"` sends the
-    handoff and stops nothing. Tools that are not handoff tools are not touched.
+    handoff and stops nothing. The gate does not touch tools that hand nothing over.
 
-    With `declare_chain`, the handoff declares all agents that have worked since the last request of a person. A return
-    to one of them is then a circular chain: rejected without a reason, held with a reason. The reason is `reason` or
-    `handoff_reason` among the arguments of the tool, else the text in which the LLM announces the call, else the
-    `reason` of the gate. Without `declare_chain`, the server derives the chain, a return with new data is not a defect,
-    and only the arguments of the tool give the reason.
+    With `declare_chain`, the handoff declares all agents that have worked since the last request of a person. The
+    reason is `reason` or `handoff_reason` among the arguments of the tool, else the text in which the LLM announces the
+    call, else the `reason` of the gate. Without `declare_chain`, only the arguments of the tool give the reason.
 
     A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give the node to
     `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.
@@ -63,7 +59,7 @@ class HandoffGate(AgentMiddleware):
 
     def __init__(
         self,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Policy = "block",
         timeout: float = 300.0,
         *,

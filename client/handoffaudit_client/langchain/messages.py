@@ -1,4 +1,4 @@
-"""Reading of messages and states: the data of a handoff, its parent, and the agents before it."""
+"""Reading of messages and states."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-# The key that langgraph-supervisor sets in `response_metadata` of the messages with which a worker returns control.
+# langgraph-supervisor sets this key in `response_metadata` of the messages with which a worker returns control.
 HANDED_BACK = "__is_handoff_back"
 
 _TRANSFERRED = "Successfully transferred"
 
-# The roles of messages with instructions for the agent.
+# Roles of messages with instructions for the agent.
 _PROMPTS = ("system", "developer")
 
-# Fields of a state that are the framework's own.
+# The framework's own fields of a state.
 _BOOKKEEPING = {"messages", "active_agent", "remaining_steps", "is_last_step", "jump_to"}
 
 
 def lift(arguments: Any, state: Any) -> Any:
-    """Return the data of a handoff.
+    """Return the data of a handoff: the arguments of its tool.
 
-    The data is the arguments of the handoff's tool or, without arguments, the last text of the messages and the other
-    fields of the state. If there are none, the data is an empty dict.
+    Without arguments, the data is the last text of the messages and the other fields of the state, or else {}.
     """
     if arguments:
         return arguments
@@ -40,7 +39,6 @@ def lift(arguments: Any, state: Any) -> Any:
 
 
 def messages_of(state: Any) -> Sequence[Any]:
-    """Return the messages of a state."""
     found = _fields(state).get("messages")
     return found if isinstance(found, (list, tuple)) else []
 
@@ -60,7 +58,7 @@ def chain_of(messages: Iterable[Any], source: str) -> list[str]:
 def parent_of(messages: Sequence[Any], trace: str, call_id: str) -> str | None:
     """Return the id of the last handoff in the messages, except the handoff of this call.
 
-    Return None if there is no such handoff, or if `trace` is empty.
+    Return None if there is none, or if `trace` is empty.
     """
     for message in reversed(messages):
         if trace and is_transfer(message) and message.tool_call_id != call_id:
@@ -74,7 +72,7 @@ def is_transfer(message: Any) -> bool:
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message, which may also be given as a text, a dict, or a tuple of role and text.
+    """Return the text of a message, which may also be a text, a dict, or a tuple of role and text.
 
     Blocks of text are joined by line breaks. A dict or a tuple with the prompt of an agent has no text.
     """
@@ -98,10 +96,7 @@ def _fields(state: Any) -> dict[str, Any]:
 
 
 def _last_text(messages: Any) -> str:
-    """Return the last text of an agent, a tool or a person; '' if there is none.
-
-    Results of failed calls and reports about handoffs are skipped.
-    """
+    """Return the last text of an agent, a tool or a person that is neither a failure nor about a handoff, else ''."""
     for message in reversed(messages if isinstance(messages, list) else [messages]):
         is_report = (
             is_transfer(message)

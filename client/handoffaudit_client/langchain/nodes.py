@@ -1,4 +1,4 @@
-"""Observer of graph nodes. Sends the handoffs of `Command(goto=...)`, and those of workers to their supervisors."""
+"""Observer of graph nodes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from uuid import UUID
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
 _END = "__end__"
 
 
 class NodeObserver(BaseCallbackHandler):
-    """Send the handoffs between nodes. `HandoffCallback` adds the handoffs by tools."""
+    """Send handoffs by `Command(goto=...)`, and of workers to supervisors. `HandoffCallback` adds those by tools."""
 
     # Sending takes microseconds, less than a switch to another thread.
     run_inline = True
 
-    def __init__(self, client: Client | AsyncClient | None = None, *, agents: Collection[str] | None = None) -> None:
-        """Create an observer, which runs and threads may share. Raises `ValueError` for a wrong address or key.
-
-        `agents` names the nodes to which a `Command` hands over; None means all nodes.
-        """
+    def __init__(self, client: AnyClient | None = None, *, agents: Collection[str] | None = None) -> None:
+        """Create an observer; see `HandoffCallback`."""
         self.client = client_of(client)
         self.agents = agents
         self._parents: Memory[UUID, UUID] = Memory()
@@ -43,7 +39,6 @@ class NodeObserver(BaseCallbackHandler):
         return found or str(run_id)
 
     def remember(self, run_id: UUID, parent_run_id: UUID | None) -> None:
-        """Remember the parent of a run."""
         if parent_run_id is not None:
             self._parents[run_id] = parent_run_id
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def question_of(request: ToolCallRequest, *, declare_chain: bool, reason: str | None) -> dict[str, Any] | None:
     """Return the parameters of `Client.gate` for a tool call, or None if the tool is not a handoff tool.
 
-    A call in a trace gives the same id in each process, so that a graph that is resumed asks about the handoff that was
-    held. If the state was changed meanwhile, the server refuses the id, and the agent has to hand over anew. A call
-    without a trace or without an id of its own gives a new id each time.
+    A call in a trace gives the same id in each process, so that a resumed graph asks about the handoff that was held.
+    If the state was changed meanwhile, the server refuses the id, and the agent has to hand over anew. A call without a
+    trace or without an id of its own gives a new id each time.
     """
     target = ((request.tool.metadata if request.tool else None) or {}).get(commands.DESTINATION)
     if not target:

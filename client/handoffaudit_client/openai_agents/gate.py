@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agents import Handoff, UserError, handoff
 from agents.tracing import get_current_span
@@ -12,24 +11,20 @@ from agents.tracing import get_current_span
 from handoffaudit_client.identity import new_id
 from handoffaudit_client.openai_agents.senders import keep_sender, run_of, why
 from handoffaudit_client.openai_agents.turns import last_text, parse, turns
-from handoffaudit_client.plugins import client_of, reason_of, wait_for_decision
-from handoffaudit_client.plugins import gated as submitted
+from handoffaudit_client.plugin_gate import PluginGate
+from handoffaudit_client.plugins import reason_of
 from handoffaudit_client.traces import current_trace
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from agents import Agent, RunContextWrapper
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
     from handoffaudit_client.openai_agents.senders import Run
-    from handoffaudit_client.verdict import Verdict
+    from handoffaudit_client.plugins import AnyClient
 
 
 def gated(
     target: Agent[Any] | Handoff[Any, Any],
-    client: Client | AsyncClient | None = None,
+    client: AnyClient | None = None,
     policy: Literal["block", "observe"] = "block",
     timeout: float = 300.0,
     *,
@@ -42,31 +37,22 @@ def gated(
     first waits at most `timeout` seconds for the decision of a person. `policy="observe"` sends the handoff and stops
     nothing.
 
-    With `declare_chain`, the handoff declares all agents of the run so far. A return to one of them is then a circular
-    chain: by default, the server rejects it without a reason and holds it with a reason. The reason is the argument
-    `handoff_reason` of the handoff, else its argument `reason`, else the parameter `reason`. Without `declare_chain`,
-    the server derives the chain, and a return with new data is not a defect. Raises `ValueError` for an unknown policy,
-    or a wrong address or key.
+    With `declare_chain`, the handoff declares all agents of the run so far; otherwise, the server derives the chain.
+    The reason is the argument `handoff_reason` or `reason` of the handoff, else the parameter `reason`. Raises
+    `ValueError` for an unknown policy, or a wrong address or key.
     """
     if policy not in ("block", "observe"):
         raise ValueError(f'policy is {policy!r}: give "block" or "observe"; the SDK can interrupt no handoff')
     given = target if isinstance(target, Handoff) else handoff(target)
-    audit = client_of(client)
-
-    async def ask(question: dict[str, Any]) -> Verdict | None:
-        if policy == "observe":
-            audit.send(**question)
-            return None
-        return await wait_for_decision(await asyncio.to_thread(audit.gate, **question), timeout)
+    judge = PluginGate(client, policy, timeout)
 
     async def invoke(context: RunContextWrapper[Any], arguments: str) -> Any:
         run = run_of(context)
         question = _question(given.agent_name, run, context, arguments, reason)
         if declare_chain:
             question["call_chain"] = list(run.agents) or [question["source"]]
-        submitted[question["handoff_id"]] = True
-        verdict = await ask(question)
-        if verdict is None or verdict:
+        verdict = await judge.ask_async(question)
+        if verdict:
             why.set("")
             run.handoffs[given.agent_name] = question["handoff_id"]
             return await given.on_invoke_handoff(context, arguments)
@@ -84,7 +70,6 @@ def gated(
 def _question(
     target: str, run: Run, context: RunContextWrapper[Any], arguments: str, reason: str | None
 ) -> dict[str, Any]:
-    """Return the parameters of `Client.gate` for a call of a handoff."""
     span = get_current_span()
     is_traced = span is not None and span.parent_id is not None
     turn = turns.get(span.parent_id or "") if span is not None and is_traced else None

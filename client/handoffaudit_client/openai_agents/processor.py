@@ -1,4 +1,4 @@
-"""Trace processor that observes handoffs, and captures what function tools return."""
+"""Trace processor for handoffs and function tools."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from handoffaudit_client.plugins import Memory, client_of, gated
 if TYPE_CHECKING:
     from agents.tracing import Span, Trace
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
 
 class HandoffProcessor(TracingProcessor):
     """Send each handoff after it happened, and each tool result. The processor never stops or slows a run.
 
-    Give the processor to `agents.add_trace_processor`, which keeps the SDK's own export of traces;
-    `agents.set_trace_processors` would replace that export. A handoff that a gate has submitted is not sent again. The
-    result of a tool inside which another agent runs (`Agent.as_tool`) is not captured: what an LLM says is not
-    evidence. At most 10,000 spans are remembered at a time.
+    Give the processor to `agents.add_trace_processor`; `agents.set_trace_processors` would end the SDK's own export of
+    traces. A handoff that a gate has submitted is not sent again. The result of a tool inside which another agent runs
+    (`Agent.as_tool`) is not captured: what an LLM says is not evidence. At most 10,000 spans are remembered at a time.
     """
 
-    def __init__(self, client: Client | AsyncClient | None = None) -> None:
+    def __init__(self, client: AnyClient | None = None) -> None:
         """Create a processor for all runs of the process. Raises `ValueError` for a wrong address or key."""
         self.client = client_of(client)
         self._parents: Memory[str, str] = Memory()
@@ -35,8 +33,7 @@ class HandoffProcessor(TracingProcessor):
     def on_trace_start(self, trace: Trace) -> None:
         """Do nothing."""
 
-    def on_trace_end(self, trace: Trace) -> None:
-        """Do nothing."""
+    on_trace_end = on_trace_start
 
     def on_span_start(self, span: Span[Any]) -> None:
         """Remember which agent runs inside which span."""
@@ -59,13 +56,11 @@ class HandoffProcessor(TracingProcessor):
         elif kind == "function":
             self._record(span)
 
-    def shutdown(self) -> None:
-        """Wait at most two seconds until everything is sent."""
-        self.client.flush(2.0)
-
     def force_flush(self) -> None:
         """Wait at most two seconds until everything is sent."""
         self.client.flush(2.0)
+
+    shutdown = force_flush
 
     def _send(self, span: Span[Any]) -> None:
         source, target = span.span_data.from_agent, span.span_data.to_agent

@@ -1,4 +1,4 @@
-"""Senders of handoffs: the agent at work in each run, to which a blocked handoff returns with the reason."""
+"""Senders of handoffs, to which blocked handoffs return with the reason."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Run:
     agent: Any = None
     agents: list[str] = field(default_factory=list)
     trace: str = field(default_factory=new_id)
-    # The id of the last handoff to each agent. It is the parent of the next handoff that this agent sends.
+    # The last handoff to each agent is the parent of the next handoff from this agent.
     handoffs: dict[str, str] = field(default_factory=dict)
 
 
-# The runs by their contexts. A run is forgotten once nothing else refers to its context.
+# Runs by their contexts. A run is forgotten once nothing else refers to its context.
 _runs: weakref.WeakKeyDictionary[Any, Run] = weakref.WeakKeyDictionary()
 
 # Why the handoff of the current task was blocked; '' if it was not.
@@ -34,7 +34,6 @@ why: ContextVar[str] = ContextVar("handoffauditwhy", default="")
 
 
 def run_of(context: RunContextWrapper[Any]) -> Run:
-    """Return the known facts of the run with this context."""
     found: Run = _runs.setdefault(context, Run())
     return found
 
@@ -42,7 +41,8 @@ def run_of(context: RunContextWrapper[Any]) -> Run:
 def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
     """Replace functions of `gate`, so that a blocked handoff returns to its sender with the reason.
 
-    `gate` is a copy of the handoff `given`. The SDK calls `is_enabled` in each turn; it notes the turn's agent.
+    `gate` is a copy of the handoff `given`. In each turn, the SDK calls `is_enabled`, which notes the agent of the
+    turn.
     """
 
     async def is_enabled(context: RunContextWrapper[Any], agent: Any) -> bool:
@@ -57,7 +57,7 @@ def keep_sender(gate: Handoff[Any, Any], given: Handoff[Any, Any]) -> None:
         return BLOCKED + why.get() if why.get() else given.get_transfer_message(agent)
 
     def filter_input(data: HandoffInputData) -> Any:
-        # A blocked handoff returns to its sender, which continues with its whole input and the reason.
+        # The sender of a blocked handoff continues with its whole input.
         return data if why.get() or given.input_filter is None else given.input_filter(data)
 
     gate.is_enabled = is_enabled

@@ -1,4 +1,4 @@
-"""Turns of an LLM: what it said and which tools it called, from chat completions and from the Responses API."""
+"""Turns of an LLM, from chat completions and from the Responses API."""
 
 from __future__ import annotations
 
@@ -81,7 +81,6 @@ def parse(arguments: str) -> Any:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a content, the last first."""
     for part in reversed(content if isinstance(content, (list, tuple)) else [content]):
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str):

@@ -1,4 +1,4 @@
-"""The question about a handoff, made from the call of a tool that hands work to another agent."""
+"""Questions about handoffs, made from tool calls."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def question_of(
     args: dict[str, Any],
     trace: str,
 ) -> dict[str, Any]:
-    """Return the parameters of `Client.gate` for a call of a tool.
+    """Return the parameters of `Client.gate` for a tool call.
 
     The data is the arguments of the call or, if all of them are empty, the last text of the messages. The same call
-    gives the same id in each process, so that a run that is resumed asks about the handoff that was held.
+    gives the same id in each process, so that a resumed run asks about the handoff that was held.
     """
     return {
         "source": source,

@@ -1,9 +1,9 @@
-"""Capability that observes the handoffs and tools of an agent, and asks for a verdict before a handoff."""
+"""Capability for the handoffs and tools of an agent."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ToolReturn
 from pydantic_ai.capabilities import AbstractCapability
@@ -16,41 +16,38 @@ from handoffaudit_client.traces import current_trace, scope_trace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from typing import Literal
 
     from pydantic_ai import RunContext, ToolCallPart, ToolDefinition
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
-# `_chain` has the agents whose tool calls enclose the current task, the outermost agent first. `_calls` has an entry
-# for each of these tool calls: `runs_agent` says whether an agent runs inside the call.
+# `_chain` has the agents whose tool calls enclose the current task, the outermost first. `_calls` has an entry for each
+# of these calls: `runs_agent` says whether an agent runs inside the call.
 _chain: ContextVar[tuple[str, ...]] = ContextVar("handoffaudit_chain", default=())
 _calls: ContextVar[tuple[dict[str, bool], ...]] = ContextVar("handoffaudit_calls", default=())
-# These exceptions are neither a result nor a failure of a tool.
+# Exceptions that are neither a result nor a failure of a tool.
 _CONTROL = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError)
 
 
 class HandoffCapability(AbstractCapability[Any]):
-    """Send or gate the handoffs of an agent; give it to `Agent(capabilities=[...])`.
+    """Send or gate the handoffs of an agent; give the capability to `Agent(capabilities=[...])`.
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types. For
-    each call, the `metadata` of these requests has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume
-    with the message history and `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on
-    the server counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
+    `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be one of the output types; for each call,
+    its `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message history and
+    `requests.build_results(approve_all=True)`: only the decision on the server counts, and without a decision the run
+    ends in the same way again. `policy="observe"` only sends.
 
-    `type` is the handoff type. With `declare_chain`, the handoff declares as its chain all agents whose nested tool
-    calls led to the handoff. The reason of the handoff is the argument `handoff_reason` or `reason` of the tool call,
-    else the parameter `reason` of the capability. The results of the tools in `targets` are not captured, and neither
-    is the result of a tool inside which an agent with this capability runs.
+    `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose nested tool calls led to it.
+    The reason is the argument `handoff_reason` or `reason` of the tool call, else the parameter `reason`. The results
+    of the tools in `targets`, and of tools inside which an agent with this capability runs, are not captured.
     """
 
     def __init__(
         self,
         targets: Mapping[str, str] | None = None,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["block", "interrupt", "observe"] = "block",
         timeout: float = 300.0,
         *,
@@ -67,7 +64,7 @@ class HandoffCapability(AbstractCapability[Any]):
         self.reason = reason
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
-        """Mark the calls of tools inside which this agent runs."""
+        """Mark the tool calls inside which this agent runs."""
         for call in _calls.get():
             call["runs_agent"] = True
 
@@ -89,7 +86,10 @@ class HandoffCapability(AbstractCapability[Any]):
         chain = _chain.get() if _chain.get()[-1:] == (source,) else (*_chain.get(), source)
         target = self.targets.get(call.tool_name)
         if target is not None:
-            await self._ask(ctx, question_of(ctx, call, source, target, args, trace), args, chain)
+            question = question_of(ctx, call, source, target, args, trace)
+            declared = list(chain) if self.declare_chain else None
+            question |= {"type": self.type, "call_chain": declared, "reason": reason_of(args, self.reason)}
+            await self._ask(question, is_resumed=ctx.tool_call_approved)
         mark = {"runs_agent": target is not None}
         tokens = _chain.set(chain), _calls.set((*_calls.get(), mark))
         try:
@@ -105,21 +105,15 @@ class HandoffCapability(AbstractCapability[Any]):
         self._record(call, source, args, result, trace, mark)
         return result
 
-    async def _ask(
-        self, ctx: RunContext[Any], question: dict[str, Any], args: dict[str, Any], chain: tuple[str, ...]
-    ) -> None:
-        declared = list(chain) if self.declare_chain else None
-        question |= {"type": self.type, "call_chain": declared, "reason": reason_of(args, self.reason)}
+    async def _ask(self, question: dict[str, Any], *, is_resumed: bool) -> None:
         verdict = await self._gate.ask_async(question)
-        if self._gate.must_interrupt(verdict, is_resumed=ctx.tool_call_approved):
+        if self._gate.must_interrupt(verdict, is_resumed=is_resumed):
             raise ApprovalRequired(metadata=show(question, verdict))
         if not verdict:
             raise ToolFailed(verdict.why)
 
-    def _record(
-        self, call: ToolCallPart, source: str, args: dict[str, Any], result: Any, trace: str, mark: dict[str, bool]
-    ) -> None:
+    def _record(self, call: ToolCallPart, agent: str, args: Any, found: Any, trace: str, mark: dict[str, bool]) -> None:
         if not mark["runs_agent"]:
-            found = result.return_value if isinstance(result, ToolReturn) else result
-            known = {"call_id": call.tool_call_id, "agent": source, "trace": trace}
+            found = found.return_value if isinstance(found, ToolReturn) else found
+            known = {"call_id": call.tool_call_id, "agent": agent, "trace": trace}
             self.client.tool_result(call.tool_name, found, arguments=args, **known)

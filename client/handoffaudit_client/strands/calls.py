@@ -1,4 +1,4 @@
-"""Calls of tools in Strands: which of them hand over, what they return, and which were interrupted before."""
+"""Reading of tool calls in Strands."""
 
 from __future__ import annotations
 

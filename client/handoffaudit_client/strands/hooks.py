@@ -1,8 +1,8 @@
-"""Hooks that observe the handoffs and tools of agents, and ask for a verdict before a handoff."""
+"""Hooks for the handoffs and tools of agents."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider
 
@@ -13,14 +13,11 @@ from handoffaudit_client.strands.calls import is_resumed_call, read_handoff, rea
 from handoffaudit_client.traces import current_trace, scope_trace
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from strands.hooks import HookRegistry
 
-    from handoffaudit_client.async_client import AsyncClient
-    from handoffaudit_client.client import Client
+    from handoffaudit_client.plugins import AnyClient
 
-# A run without a trace gets a new one, under this key of the `invocation_state`, which all agents of the run share.
+# Key of the new trace of a run without one, in the `invocation_state` that all agents of the run share.
 _TRACE = "handoffaudit_trace"
 _INTERRUPT = "handoffaudit"
 
@@ -28,22 +25,20 @@ _INTERRUPT = "handoffaudit"
 class HandoffHooks(HookProvider):
     """Send or gate the handoffs of agents. Give the hooks to each agent: `Agent(hooks=[hooks])`.
 
-    The call of a blocked handoff fails, and its answer says why. If the handoff is held, `policy="block"` waits at
-    most `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the
-    agent and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `state`, `why` and `url`.
-    Resume with any response, because only the decision on the server counts. If nobody has decided yet, the swarm is
-    interrupted again. To resume in another process, give the same `session_id` in the `invocation_state`.
-    `policy="observe"` only sends.
+    The call of a blocked handoff fails, and its answer says why. If the handoff is held, `policy="block"` waits at most
+    `timeout` seconds for the decision of a person, while other tasks go on. `policy="interrupt"` interrupts the agent
+    and its swarm; the `reason` of the interrupt has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume
+    with any response: only the decision on the server counts, and without a decision the swarm is interrupted again. To
+    resume in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares the agents that had the work so far in this
-    run.
-    The reason of a handoff is the argument `handoff_reason` of the tool call, else its argument `reason`, else the
-    parameter `reason`.
+    run. The reason of a handoff is the argument `handoff_reason` or `reason` of the tool call, else the parameter
+    `reason`.
     """
 
     def __init__(
         self,
-        client: Client | AsyncClient | None = None,
+        client: AnyClient | None = None,
         policy: Literal["block", "interrupt", "observe"] = "block",
         timeout: float = 300.0,
         *,
@@ -61,7 +56,6 @@ class HandoffHooks(HookProvider):
         self._chains: Memory[str, list[str]] = Memory()
 
     def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
-        """Register the callbacks of the tools of an agent."""
         registry.add_callback(BeforeToolCallEvent, self._before_tool)
         registry.add_callback(AfterToolCallEvent, self._after_tool)
 
@@ -70,7 +64,7 @@ class HandoffHooks(HookProvider):
             return
         verdict, number = await self._gate.ask_async(question), 0
         while self._gate.must_interrupt(verdict, is_resumed=is_resumed_call(event, _INTERRUPT)):
-            # An answered interrupt returns immediately, so the next interrupt needs another name.
+            # An answered interrupt returns immediately, so the next one needs another name.
             event.interrupt(f"{_INTERRUPT} {number}", show(question, verdict))
             number += 1
         if not verdict:
@@ -89,7 +83,7 @@ class HandoffHooks(HookProvider):
             self._chains[question["trace"]] = [*chain, question["target"]]
 
     def _question(self, event: BeforeToolCallEvent | AfterToolCallEvent) -> dict[str, Any] | None:
-        """Return the parameters of `Client.gate` for a call of a tool, or None if the tool hands nothing over."""
+        """Return the parameters of `Client.gate` for a tool call, or None if the tool hands nothing over."""
         given, call_id = event.tool_use.get("input"), event.tool_use["toolUseId"]
         arguments: dict[str, Any] = given if isinstance(given, dict) else {}
         target, data = read_handoff(event, arguments)
@@ -108,7 +102,7 @@ class HandoffHooks(HookProvider):
         }
 
     def _trace_of(self, event: BeforeToolCallEvent | AfterToolCallEvent) -> str:
-        """Return the trace of a call; a call that is repeated after an interrupt has the same trace."""
+        """Return the trace of a call, which stays the same if the call is repeated after an interrupt."""
         call_id, state = event.tool_use["toolUseId"], event.invocation_state
         found = scope_trace() or state.get("session_id") or self._traces.get(call_id) or current_trace()
         trace = str(found or state.setdefault(_TRACE, new_id()))

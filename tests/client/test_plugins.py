@@ -10,6 +10,7 @@ import pytest
 from handoffaudit_client import Client
 from handoffaudit_client.a2a.middleware import HandoffMiddleware
 from handoffaudit_client.langchain.messages import lift
+from handoffaudit_client.plugins import reason_of
 from handoffaudit_client.testing import FakeServer
 
 from tests.client.conftest import FOLDER
@@ -72,6 +73,20 @@ def test_each_module_of_a_plug_in_is_short(name: str) -> None:
 def test_the_prompt_of_an_agent_is_not_handed_over(prompt: object) -> None:
     assert lift(None, {"messages": [{"role": "user", "content": "Order 40 chairs."}, prompt]}) == "Order 40 chairs."
     assert lift(None, {"messages": [prompt]}) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"handoff_reason": "A figure is missing.", "reason": "b"}, "A figure is missing."),
+        ({"handoff_reason": " ", "reason": "A figure is missing."}, "A figure is missing."),
+        ({"handoff_reason": 5, "reason": "A figure is missing."}, "A figure is missing."),
+        ({"handoff_reason": "", "reason": ["b"]}, "the default"),
+        ("no object", "the default"),
+    ],
+)
+def test_the_first_argument_with_a_reason_counts(arguments: object, reason: str) -> None:
+    assert reason_of(arguments, "the default") == reason
 
 
 @pytest.mark.parametrize(

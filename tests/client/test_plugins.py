@@ -98,6 +98,11 @@ def test_the_first_argument_with_a_reason_counts(arguments: object, reason: str)
         ([b""], 1),
         ([b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}'], 0),
         ([b"", b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}\r\n\r\n', b"data: {}\r\n\r\n"], 0),
+        ([b": ping\r\n\r\n", b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}\r\n\r\n'], 0),
+        ([b'id: 7\nevent: message\ndata: {"id": 1, "error": {"code": -32603}}\n\ndata: {}\n\n'], 0),
+        ([b'{\n  "id": 1,\n  "error": {\n    "code": -32602\n  }\n}\n'], 0),
+        ([b"event: message\n", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'], 1),
+        ([b": ping\n\n", b""], 1),
     ],
 )
 def test_a_message_that_json_rpc_refuses_is_no_handoff(

@@ -242,10 +242,10 @@ def shorten(plain: Any, most_bytes: int) -> Any:
     a text.
     """
     for length in _LENGTHS:
-        plain = _cut(plain, length)
-        if len(to_bytes(encode(plain))) <= most_bytes:
-            return plain
-    return _cut_text(encode(plain), max(most_bytes // 6, 0))
+        cut = _cut(plain, length)
+        if len(to_bytes(encode(cut))) <= most_bytes:
+            return cut
+    return _cut_text(encode(cut), max(most_bytes // 6, 0))
 
 
 def _cut(plain: Any, length: int) -> Any:

@@ -119,5 +119,5 @@ async def wait_for_decision(verdict: Verdict, timeout: float) -> Verdict:
 def reason_of(arguments: Any, default: str | None) -> str | None:
     """Return the reason that an LLM gave among the arguments of its handoff, else the default."""
     given = arguments if isinstance(arguments, dict) else {}
-    found = given.get("handoff_reason") or given.get("reason")
-    return found if isinstance(found, str) and found.strip() else default
+    found = (given.get(name) for name in ("handoff_reason", "reason"))
+    return next((one for one in found if isinstance(one, str) and one.strip()), default)

@@ -157,7 +157,11 @@ class AssignmentIn(Schema):
         examples=["ada"],
         max_length=150,
     )
-    note: str = Field("", description="The reason. Optional.", examples=["You know this customer."])
+    note: str = Field(
+        "",
+        description="The reason. Optional. If `to` is null, a note is only possible for an assigned handoff.",
+        examples=["You know this customer."],
+    )
     seen_version: int | None = Field(
         None, description="The `version` that you saw; an assignment of an older version is answered 409.", examples=[3]
     )
@@ -175,7 +179,8 @@ def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> H
     """Assign a handoff in any state. An assigned handoff leaves the queue, and its state does not change.
 
     The assignment ends with the next proposal or change of the state. Repeating the call without a note changes
-    nothing.
+    nothing. A note to nobody is stored with the event that ends the assignment; a handoff that is not assigned has no
+    such event, and the answer is 409.
     """
     who = caller(request)
     handoff = activity.assign(

@@ -17,11 +17,14 @@ from handoffaudit.cli.terminal import example
 # The program of the agents, and the policies of their handoffs: files in `handoffaudit.samples`.
 CREW, POLICY = "crew.py", "crew-policy.yaml"
 NEEDED = ("pydantic_ai", "handoffaudit_client")
-# Settings of another server, which the demonstration must neither use nor change, and keys that cost money.
+# Settings of another server, which the demonstration must neither use nor change, and keys that cost money. Without its
+# issuer, the server uses no other setting of the sign-in provider.
 FOREIGN = (
     *("DATABASE_URL", "DATABASE_REPLICA_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL_PROVIDER"),
     *("HANDOFFAUDIT_DATA", "HANDOFFAUDIT_STATIC", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_EVENTS_FILE"),
     *("HANDOFFAUDIT_SEAL_KEY", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_PUBLIC_URL", "HANDOFFAUDIT_BEHIND_PROXY"),
+    *("HANDOFFAUDIT_EMAIL_URL", "HANDOFFAUDIT_OIDC_ISSUER", "HANDOFFAUDIT_PASSWORD_SIGN_IN"),
+    "HANDOFFAUDIT_ADMIN_SECOND_FACTOR",
 )
 
 

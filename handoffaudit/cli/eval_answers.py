@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final
 
 import orjson
 
@@ -17,11 +16,8 @@ from handoffaudit.cli import Stop
 from handoffaudit.evaluation.judge import Key
 from handoffaudit.llm.calls import SECONDS, TRIES, Call, Caller
 from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
-from handoffaudit.llm.service import build_caller, build_client
+from handoffaudit.llm.service import FAST, build_caller, build_client
 from handoffaudit.validation.prompts.question import Answer, Question
-
-# This repeats the default of the settings, because reading the settings would load Django.
-FAST: Final = "claude-haiku-5-5"
 
 
 def caller_from_environment(model: str | None, environment: Mapping[str, str] = os.environ) -> Caller:
@@ -171,8 +167,13 @@ class AnswerFile:
 
     def _end_half_line(self) -> None:
         size = os.fstat(self._file).st_size
-        if size and os.pread(self._file, 1, size - 1) != b"\n":
-            os.write(self._file, b"\n")
+        try:
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                os.write(self._file, b"\n")
+        except OSError as error:
+            raise Stop(
+                f"{self.path} can't be written ({error.strerror}): make room, or name another file with --results."
+            ) from error
 
 
 class Crew:

@@ -36,14 +36,11 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
     user.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        refused, raw = _read_trusted(path)
     except OSError as error:
         raise Stop(f"The rules file {path} can't be read ({error.strerror}).", code) from error
-    # Check the open file and not the path: another process could put another file at the path after the check.
-    with os.fdopen(descriptor, "rb") as file:
-        if refused := _explain_distrust(os.fstat(descriptor), path):
-            raise Stop(refused, code)
-        raw = file.read(LONGEST_RULES_FILE + 1)
+    if refused:
+        raise Stop(refused, code)
     if len(raw) > LONGEST_RULES_FILE:
         raise Stop(f"The rules file {path} is longer than {LONGEST_RULES_FILE // 1024**2} MiB.", code)
     try:
@@ -55,6 +52,22 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
         raise Stop(f"The rules file {path} is wrong: {flaws}{more}", code) from error
     except (ValueError, RecursionError) as error:
         raise Stop(f"The rules file {path} is not JSON ({error}).", code) from error
+
+
+def _read_trusted(path: Path) -> tuple[str, bytes]:
+    """Return the reason not to trust the rules file, or an empty text and the beginning of the file.
+
+    Raises `OSError` if the file can't be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        # Check the open file and not the path: another process could put another file at the path after the check.
+        if refused := _explain_distrust(os.fstat(descriptor), path):
+            return refused, b""
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return "", file.read(LONGEST_RULES_FILE + 1)
+    finally:
+        os.close(descriptor)
 
 
 def _explain_distrust(found: os.stat_result, path: Path) -> str:

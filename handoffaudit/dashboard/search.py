@@ -80,9 +80,7 @@ class Choice:
 
 
 PAGES: Final = (
-    Page("Compliance", "compliance", "Diagnostics"),
-    Page("Handoff files", "file_reports", "Diagnostics"),
-    Page("Logs", "logs", "Diagnostics"),
+    Page("Reports of handoff files", "file_reports", "Diagnostics"),
     Page("Overturned findings", "noise", "Diagnostics"),
     Page("LLM health", "model_health", "Diagnostics"),
     Page("Alerts", "alerts", "Diagnostics"),
@@ -319,8 +317,7 @@ def _pages(asked: _Search) -> list[Hit]:
         for label, links in menu_of(asked.who)
         for link in links
     ]
-    titles = {hit.title for hit in listed}
-    more = [_page_hit(asked, page) for page in PAGES if asked.who.may(page.least) and page.label not in titles]
+    more = [_page_hit(asked, page) for page in PAGES if asked.who.may(page.least)]
     return [hit for hit in (listed + more if asked.text else listed) if _is_named(hit, asked.text)]
 
 

@@ -48,6 +48,7 @@ def load_prices() -> Mapping[str, Price]:
         raise ValueError(f"{PRICES_VARIABLE}: {error}") from None
 
 
+# The settings have the same defaults, and are not read here: reading them would load Django.
 FAST: Final = "claude-haiku-5-5"
 
 CAREFUL: Final = "claude-sonnet-5-5"

@@ -6,7 +6,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from handoffaudit.validation.json_text import canonical
 from handoffaudit.validation.paths import Location, dotted_path, pointer
 from handoffaudit.validation.text import brief
 
@@ -111,13 +110,20 @@ def _compare(place: Location, before: Any, after: Any) -> Iterator[Change]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON: true differs from 1, and the order of keys is ignored.
+    """Return whether two values are equal as JSON.
 
-    The numbers 1 and 1.0 are equal, but lists and objects that contain them differ.
+    The numbers 1 and 1.0 are equal, true differs from 1, and the order of keys is ignored.
     """
-    if isinstance(one, _SCALARS) or isinstance(other, _SCALARS):
-        return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-    return one is other or (type(one) is type(other) and canonical(one) == canonical(other))
+    return one is other or (bool(one == other) and _has_same_booleans(one, other))
+
+
+def _has_same_booleans(one: Any, other: Any) -> bool:
+    """Return whether two values that are equal in Python, where True equals 1, have booleans at the same places."""
+    if isinstance(one, dict):
+        return all(_has_same_booleans(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return all(map(_has_same_booleans, one, other))
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 def _fields(place: Location, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:

@@ -87,10 +87,10 @@ EVIDENCE: Final = (Grade.OUTSIDE, Grade.IN_PROCESS)
 class Capture:
     """The part of a result that is stored.
 
-    `content` is the masked result, with `…` in place of each base64 file. A content of more than 16 KiB (`is_cut`) is
-    replaced by the beginning of its text. `evidence` is the content without the values in the arguments of the call, or
-    only `…` if the arguments are too long to be read. `values` are the values of the text after the cut, without the
-    values in the arguments. `sha256` is the hash of the whole result.
+    `content` is the masked result, with `…` in place of each base64 file. A content of more than 16 KiB or `MOST_READ`
+    characters is replaced by the beginning of its text (`is_cut`). `evidence` is the content without the values in the
+    arguments of the call, or only `…` if the arguments are too long to be read. `values` are the values of the text
+    after the cut, without the values in the arguments. `sha256` is the hash of the whole result.
     """
 
     sha256: str
@@ -105,15 +105,15 @@ def capture(result: Any, arguments: Any = None) -> Capture:
 
     `arguments` are the arguments of the call, or `TOO_LONG`. They are not stored.
     """
-    content, rest = _mask(_drop_files(result))
+    content, rest, is_cut = _mask(_drop_files(result))
     echo = _Echo(arguments)
     digest = sha256(canonical(result)).hexdigest()
     if echo.is_cut:
         # A value of the arguments after the part that was read would pass as evidence.
-        return Capture(digest, content, _ECHOED, bool(rest), ())
+        return Capture(digest, content, _ECHOED, is_cut, ())
     found = (value.text for value in values_in(echo.blank_text(rest), quotes=False, most=_MOST_VALUES))
     values = tuple(dict.fromkeys(text for text in found if text != _ECHOED))
-    return Capture(digest, content, echo.blank(content), bool(rest), values)
+    return Capture(digest, content, echo.blank(content), is_cut, values)
 
 
 def _drop_files(result: Any) -> Any:
@@ -129,19 +129,24 @@ def _drop_files(result: Any) -> Any:
             return result
 
 
-def _mask(result: Any) -> tuple[Any, str]:
-    """Return the masked result and an empty text, or the beginning and the rest of its masked text."""
+def _mask(result: Any) -> tuple[Any, str, bool]:
+    """Return the masked result and an empty text, or the beginning and the rest of its masked text.
+
+    The third value says whether the first value is only a beginning.
+    """
     text = _text_of(result)
-    if len(text) > MOST_READ:
+    is_long = len(text) > MOST_READ
+    if is_long:
         masked = text = mask_text(text[:MOST_READ])
     else:
         masked = mask_secrets(result)
         text = _text_of(masked)
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) <= MOST_TEXT:
-        return masked, ""
+        # A long result can fit after all, if its beginning is mostly secrets.
+        return masked, "", is_long
     beginning = raw[:MOST_TEXT].decode("utf-8", "ignore")
-    return beginning, text[len(beginning) :]
+    return beginning, text[len(beginning) :], True
 
 
 def _text_of(result: Any) -> str:

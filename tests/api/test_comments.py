@@ -50,6 +50,7 @@ def test_a_handoff_is_assigned_to_a_reviewer_and_to_nobody(
         assert problem(api.post(address, json={"to": "viewer"}), 422)["field"] == "to"
         assert api.post(address, json={"to": None}).json()["passed_on"] is None
         assert api.post(address, json={"to": None}).json()["version"] == handoff.version + 2
+        problem(api.post(address, json={"to": None, "note": "Done."}), 409)
         problem(api.post(address, json={}), 422)
 
 

@@ -1,5 +1,6 @@
 """Tests of `handoffaudit eval --with-model`, with the real SDK against a local server."""
 
+import errno
 import json
 import os
 import signal
@@ -14,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.cli import Stop, eval_answers
+from handoffaudit.cli import Stop
 from handoffaudit.cli.eval_answers import DEFAULT_NAME, AnswerFile, caller_from_environment
 from handoffaudit.cli.eval_run import Plan, PlannedItem, Run, make_plan, planned_items
 from handoffaudit.evaluation.items import KINDS
 from handoffaudit.evaluation.judge import LLMJudge
 from handoffaudit.llm.calls import Caller
+from handoffaudit.llm.service import FAST
 from handoffaudit.validation.prompts.question import Role, Use
 from tests import warm
 from tests.cli.test_eval import written
@@ -283,7 +285,7 @@ def test_no_more_is_spent_than_allowed(tmp_path: Path, server: MessagesServer) -
 def test_the_plan_has_the_cost_of_a_second_answer(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl", SOUND[0])
     client: Any = None
-    caller = Caller(client, dict.fromkeys(Role, eval_answers.FAST))
+    caller = Caller(client, dict.fromkeys(Role, FAST))
     judge = LLMJudge(now=lambda: datetime.now(UTC))
     with AnswerFile(tmp_path / DEFAULT_NAME) as results:
         planned = make_plan([path], KINDS, judge, caller, results, None)
@@ -387,6 +389,18 @@ def test_a_full_disk_ends_it_at_once(tmp_path: Path, server: MessagesServer) -> 
     assert len(server.requests) <= 2
 
 
+def test_a_full_disk_at_the_end_of_a_half_line_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / DEFAULT_NAME
+    path.write_bytes(b'{"model": "claude-')
+    refused = pytest.raises(Stop, match=r"can't be written \(No space left on device\): make room")
+    with monkeypatch.context() as patch, refused:
+        patch.setattr(os, "write", fail)
+        AnswerFile(path)
+
+
 def test_the_table_names_the_model_and_what_it_cost(tmp_path: Path, server: MessagesServer) -> None:
     done = run(server, tmp_path, written(tmp_path / "one.jsonl", *SOUND, *FAULTY), "--yes", "--show", "1")
     assert done.returncode == 0, done.stderr
@@ -408,7 +422,7 @@ def test_it_loads_no_framework() -> None:
 
 
 def test_the_model_is_the_one_that_the_product_asks(settings) -> None:
-    assert settings.MODEL_FAST == eval_answers.FAST
+    assert settings.MODEL_FAST == FAST
 
 
 def test_the_settings_of_the_llm_are_whole_numbers() -> None:

@@ -208,3 +208,9 @@ def test_a_long_value_is_cut_and_says_so(value: Any) -> None:
     text = encode(shorten(to_plain(value), 500_000))
     assert len(to_bytes(text)) <= 500_000
     assert "[cut: " in text
+
+
+def test_a_value_that_is_cut_several_times_says_once_how_much_is_missing() -> None:
+    found = shorten({"text": "x" * 70_000, "list": list(range(70_000))}, 2_000)
+    assert found["text"] == "x" * 256 + "… [cut: longer than 256 characters]"
+    assert found["list"] == [*range(256), "[cut: 69,744 more]"]

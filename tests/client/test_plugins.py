@@ -10,6 +10,7 @@ import pytest
 from handoffaudit_client import Client
 from handoffaudit_client.a2a.middleware import HandoffMiddleware
 from handoffaudit_client.langchain.messages import lift
+from handoffaudit_client.plugins import reason_of
 from handoffaudit_client.testing import FakeServer
 
 from tests.client.conftest import FOLDER
@@ -75,6 +76,20 @@ def test_the_prompt_of_an_agent_is_not_handed_over(prompt: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"handoff_reason": "A figure is missing.", "reason": "b"}, "A figure is missing."),
+        ({"handoff_reason": " ", "reason": "A figure is missing."}, "A figure is missing."),
+        ({"handoff_reason": 5, "reason": "A figure is missing."}, "A figure is missing."),
+        ({"handoff_reason": "", "reason": ["b"]}, "the default"),
+        ("no object", "the default"),
+    ],
+)
+def test_the_first_argument_with_a_reason_counts(arguments: object, reason: str) -> None:
+    assert reason_of(arguments, "the default") == reason
+
+
+@pytest.mark.parametrize(
     ("chunks", "sent"),
     [
         ([b'{"jsonrpc": "2.0", "id": 1, "result": {"error": 1}}'], 1),
@@ -83,6 +98,11 @@ def test_the_prompt_of_an_agent_is_not_handed_over(prompt: object) -> None:
         ([b""], 1),
         ([b'{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Invalid params"}}'], 0),
         ([b"", b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}\r\n\r\n', b"data: {}\r\n\r\n"], 0),
+        ([b": ping\r\n\r\n", b'data: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}\r\n\r\n'], 0),
+        ([b'id: 7\nevent: message\ndata: {"id": 1, "error": {"code": -32603}}\n\ndata: {}\n\n'], 0),
+        ([b'{\n  "id": 1,\n  "error": {\n    "code": -32602\n  }\n}\n'], 0),
+        ([b"event: message\n", b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n'], 1),
+        ([b": ping\n\n", b""], 1),
     ],
 )
 def test_a_message_that_json_rpc_refuses_is_no_handoff(

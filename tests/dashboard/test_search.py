@@ -141,6 +141,12 @@ def test_without_a_text_the_menu_lists_pages_and_commands(as_viewer: Client) -> 
     assert list(found(menu(as_viewer, ""))) == ["Pages", "Commands"]
 
 
+def test_pages_that_the_menu_does_not_list_are_found(as_admin: Client) -> None:
+    for page in search.PAGES:
+        assert found(menu(as_admin, page.label))["Pages"].count(page.label) == 1
+    assert "/t/acme/diagnostics/files/" in links(menu(as_admin, "handoff files"), "a.search-hit")
+
+
 def test_what_a_role_may_not_do_is_not_offered(as_viewer: Client, as_admin: Client) -> None:
     for text, kind, title in (
         ("key", "Commands", "Create API key"),

@@ -17,7 +17,7 @@ from handoffaudit.dashboard import trace_page
 from handoffaudit.dashboard import traces as dashboard_traces
 from handoffaudit.dashboard.handoffs.document import place_of_value
 from handoffaudit.dashboard.navigation import build_trace_url
-from handoffaudit.dashboard.templatetags.formats import span
+from handoffaudit.dashboard.templatetags.formats import duration, latency, span
 from handoffaudit.dashboard.traces import ROWS
 from handoffaudit.diagnostics import traces
 from handoffaudit.diagnostics.trace_list import list_traces
@@ -317,13 +317,32 @@ def test_the_middle_of_a_long_trace_is_opened_on_request(browser: Client, tenant
         (None, "\u2013"),
         (0.21, "0.2 s"),
         (-3, "0.0 s"),
+        (-0.04, "0.0 s"),
         (250, "4 min 10 s"),
         (11_100, "3 h 5 min"),
         (187_200, "2 d 4 h"),
+        (59.94, "59.9 s"),
+        (59.97, "1 min"),
+        (3_599.97, "1 h"),
     ],
 )
 def test_times_between_are_told_in_two_units(seconds: float | None, told: str) -> None:
     assert span(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "exact", "short"),
+    [
+        (0.124, "0.12 ms", "0 ms"),
+        (999.4, "999.40 ms", "999 ms"),
+        (999.6, "999.60 ms", "1.0 s"),
+        (999.999, "1.0 s", "1.0 s"),
+        (9_940, "9.9 s", "9.9 s"),
+        (9_960, "10.0 s", "10 s"),
+    ],
+)
+def test_a_time_that_is_rounded_up_has_the_next_unit(milliseconds: float, exact: str, short: str) -> None:
+    assert (duration(milliseconds), latency(milliseconds)) == (exact, short)
 
 
 def test_what_logs_say_of_a_trace_is_asked_for_later(browser: Client, tenant: Tenant) -> None:

@@ -98,7 +98,11 @@ def test_a_signal_ends_it_and_removes_its_data(start: Start, tmp_path: Path) -> 
 
 
 def test_settings_of_another_server_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("DATABASE_REPLICA_URL", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_SEAL_KEY")
+    names = (
+        *("DATABASE_REPLICA_URL", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_ALLOWED_HOSTS", "HANDOFFAUDIT_SEAL_KEY"),
+        *("HANDOFFAUDIT_EMAIL_URL", "HANDOFFAUDIT_OIDC_ISSUER", "HANDOFFAUDIT_PASSWORD_SIGN_IN"),
+        "HANDOFFAUDIT_ADMIN_SECOND_FACTOR",
+    )
     for name in (*names, "HANDOFFAUDIT_DATA"):
         monkeypatch.setenv(name, "of another server")
     seen: dict[str, str] = {}

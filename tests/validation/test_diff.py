@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from handoffaudit.validation.diff import Difference, difference
+from handoffaudit.validation.diff import Difference, difference, same
 from handoffaudit.validation.repair.edit import place_value, remove_field, rename_field
 from tests.elapsed import grows_linearly
 from tests.scale import examples
@@ -34,10 +34,29 @@ def told(found: Difference) -> list[tuple[str, str, Any, Any]]:
         ({"a": [1, 1]}, {"a": [1]}, [("removed", "a[1]", 1, None)]),
         ({"a": {}}, {"a": []}, [("changed", "a", {}, [])]),
         ({"a": None}, {}, [("removed", "a", None, None)]),
+        ({"a": [5, {"b": 1}]}, {"a": [{"b": 1.0}]}, [("removed", "a[0]", 5, None)]),
     ],
 )
 def test_by_place(before: Any, after: Any, expected: list[Any]) -> None:
     assert told(difference(before, after)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1], [1.0], True),
+        ({"a": 1, "b": [{"c": 2}]}, {"b": [{"c": 2.0}], "a": 1.0}, True),
+        ({"a": [1]}, {"a": [True]}, False),
+        ([{"a": 0}], [{"a": False}], False),
+        ([True, None], [True, None], True),
+        ([1], [1, 2], False),
+        ([1], ["1"], False),
+        ({"a": 1}, {"a": 1, "b": None}, False),
+        ([], {}, False),
+    ],
+)
+def test_numbers_are_the_same_in_any_spelling_and_no_booleans(one: Any, other: Any, expected: bool) -> None:
+    assert same(one, other) is same(other, one) is expected
 
 
 def test_only_so_many_and_only_so_long() -> None:

@@ -95,6 +95,14 @@ def test_a_long_result_is_cut_and_its_later_values_stay_evidence() -> None:
     assert found.sha256 == capture(result, None).sha256 != capture(result[1:], None).sha256
 
 
+def test_a_long_result_is_cut_although_its_masked_beginning_fits() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\n" + ("a1B2" * 16 + "\n") * 1_100
+    found = capture(f"It costs 99.10.\n{key}", None)
+    assert found.content.startswith("It costs 99.10.\n")
+    assert len(found.content) < 100
+    assert (found.is_cut, found.values) == (True, ())
+
+
 @pytest.mark.parametrize("name", ["a.b", "x] y: z", "\n", "á" * 3000, "tool/λ"])
 def test_a_label_has_one_line_and_no_sign_of_a_path(name: str) -> None:
     label = label_of(name, "1")

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _METHODS = {"SendMessage", "SendStreamingMessage", "message/send", "message/stream"}
 _PATHS = ("/message:send", "/message:stream")
 
+# A stream of events may begin with lines that have no answer, also in chunks of their own.
+_NO_DATA = (b":", b"id:", b"event:", b"retry:")
+
 # The server of handoffaudit takes documents of at most 1 MiB, and a message is kept in memory until the answer.
 _LONGEST_BODY = 1024 * 1024
 
@@ -65,10 +68,10 @@ class HandoffMiddleware:
             nonlocal is_open
             if event["type"] == "http.response.start":
                 is_open = event["status"] < 400 and len(body) <= _LONGEST_BODY
-            elif is_open and (event.get("body") or not event.get("more_body")):
+            elif is_open and ((data := _data_in(event.get("body", b""))) or not event.get("more_body")):
                 is_open = False
                 # A message that the server refuses is not a handoff. JSON-RPC refuses with the status 200.
-                if not _is_error(event.get("body", b"")):
+                if not _is_error(data):
                     self._send(scope, bytes(body))
             await send(event)
 
@@ -83,10 +86,16 @@ class HandoffMiddleware:
             self.client.send(**question_of(message, source, self.target, "server", self.type))
 
 
-def _is_error(chunk: bytes) -> bool:
-    """Return whether an answer begins with an error of JSON-RPC, as JSON or as an event of a stream."""
+def _data_in(chunk: bytes) -> bytes:
+    """Return the data of the first event in a chunk, or the chunk itself if it is not of a stream of events."""
+    lines = [line for line in chunk.splitlines() if line.strip() and not line.startswith(_NO_DATA)]
+    return lines[0][5:] if lines and lines[0].startswith(b"data:") else b"".join(lines)
+
+
+def _is_error(data: bytes) -> bool:
+    """Return whether an answer or its beginning is an error of JSON-RPC."""
     try:
-        found = json.loads(chunk.strip().removeprefix(b"data:"))
+        found = json.loads(data)
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("error") is not None

@@ -1,7 +1,7 @@
 """Dry runs of policies: the page of one dry run, its changed verdicts and rule codes, and one handoff compared."""
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -187,7 +187,7 @@ def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     Findings with the same rule code, severities and difference form one entry. The entries contain at most
     `MOST_ISSUES` findings, and no notes.
     """
-    before, after = _by_place(now), _by_place(then)
+    before, after = _by_place(now, then)
     new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]
     gone = [ComparedFinding(issue, Change.GONE) for key, issue in before.items() if key not in after]
     both = [_of_both(before[key], issue) for key, issue in after.items() if key in before]
@@ -200,9 +200,26 @@ def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
     return list(folded.values())
 
 
-def _by_place(verdict: Verdict) -> dict[tuple[str, str], Issue]:
-    """Return the findings of a verdict, without notes, by rule code and place."""
-    return {(issue.code, issue.field_path): issue for issue in verdict.issues if is_counted(issue.severity)}
+_ByPlace = dict[tuple[str, str, str], Issue]
+
+
+def _by_place(now: Verdict, then: Verdict) -> tuple[_ByPlace, _ByPlace]:
+    """Return the findings of both verdicts, without notes, by rule code and place.
+
+    If a verdict has several findings with the code at the place, the key includes the message. Other keys have an empty
+    message, because the message of the same finding may name a limit that the draft changes.
+    """
+    before, after = ([one for one in verdict.issues if is_counted(one.severity)] for verdict in (now, then))
+    numbers = Counter(map(_place, before)) | Counter(map(_place, after))
+
+    def by_place(issues: Sequence[Issue]) -> _ByPlace:
+        return {(*_place(one), one.message if numbers[_place(one)] > 1 else ""): one for one in issues}
+
+    return by_place(before), by_place(after)
+
+
+def _place(issue: Issue) -> tuple[str, str]:
+    return issue.code, issue.field_path
 
 
 def _of_both(now: Issue, then: Issue) -> ComparedFinding:
@@ -291,7 +308,8 @@ def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uui
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
         findings = compare_verdicts(now, then)
-        is_cut = len(_by_place(now) | _by_place(then)) > MOST_ISSUES
+        before, after = _by_place(now, then)
+        is_cut = len(before | after) > MOST_ISSUES
         context |= {"now": now, "then": then, "findings": findings, "is_cut": is_cut}
     return render(request, "dashboard/trials/one.html", context)
 

@@ -167,7 +167,7 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
         return f"the decision is undone. {as_before}"
     if last and last.from_state in DECIDED:
         return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
-    if last and last.from_state == last.to_state and last.reason == activity.PUT_BACK:
+    if last and last.from_state == last.to_state and last.reason.startswith(activity.PUT_BACK):
         return f"back in the queue. {as_before}"
     return f"it waits for a decision, {handoff.state} as before."
 

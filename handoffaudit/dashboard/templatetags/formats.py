@@ -47,7 +47,7 @@ def in_json(value: Any) -> str:
 @register.filter
 def duration(milliseconds: float) -> str:
     """Format a duration in milliseconds as `0.12 ms` or `13.0 s`."""
-    return f"{milliseconds:.2f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds:.2f} ms" if round(milliseconds, 2) < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 @register.filter
@@ -197,10 +197,10 @@ def latency(milliseconds: float | str | None) -> str:
     """Format a duration in milliseconds as `820 ms`, `1.4 s` or `62 s`; a dash for None or an empty string."""
     if not isinstance(milliseconds, int | float):
         return "\u2013"
-    if milliseconds < 1000:
+    if round(milliseconds) < 1000:
         return f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1000
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if round(seconds, 1) < 10 else f"{seconds:.0f} s"
 
 
 @register.filter
@@ -214,9 +214,10 @@ def span(seconds: float | None) -> str:
     """Format a span as `0.2 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`; a dash where the span is unknown."""
     if seconds is None:
         return "\u2013"
-    if seconds < 60:
-        return f"{max(seconds, 0):.1f} s"
-    whole = int(seconds)
+    tenths = round(max(seconds, 0), 1)
+    if tenths < 60:
+        return f"{tenths:.1f} s"
+    whole = int(tenths)
     for size, unit, rest, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:
             left = whole % size // rest

@@ -87,15 +87,18 @@ def assign(
 ) -> Handoff:
     """Assign a handoff to a person, or to nobody, which returns a waiting handoff to the queue.
 
-    Without a note, a repeated call changes nothing. Raise `Handoff.DoesNotExist` or a `ReviewError`.
+    Without a note, a repeated call changes nothing. With a note and without `to`, the handoff must be assigned: the
+    event that ends the assignment holds the note. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
+    note = check_note(note)
     handoff = queries.get(tenant, reference)
     now = reassignment_of(handoff)
-    if not note.strip() and (now.to_id if now else None) == (to.pk if to else None) and not (now and is_handled(now)):
+    is_same = now is None if to is None else now is not None and now.to_id == to.pk
+    if is_same and not note:
         return handoff
     if to is not None:
         return reassign(tenant=tenant, reference=reference, note=note, actor=actor, to=to, seen_version=seen_version)
-    change = partial(put_back, actor=actor)
+    change = partial(put_back, actor=actor, note=note)
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
@@ -192,13 +195,14 @@ def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_versio
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
-def put_back(handoff: Handoff, *, actor: Actor) -> None:
+def put_back(handoff: Handoff, *, actor: Actor, note: str = "") -> None:
     """End the assignment of a handoff; call inside a transaction. Raise `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
-    remark(handoff, actor, PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED)
+    text = PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED
+    remark(handoff, actor, f"{text}: {note}" if note else text)
     PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).delete()
-    _announce(handoff, actor, None, "")
+    _announce(handoff, actor, None, note)
 
 
 def reassignment_of(handoff: Handoff) -> PassedOn | None:

@@ -2,11 +2,12 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
-from handoffaudit.cli import hook_rules
-from handoffaudit.cli.hook_rules import KEPT_BYTES, evaluate, run_command
+from handoffaudit.cli import Stop, hook_rules
+from handoffaudit.cli.hook_rules import KEPT_BYTES, evaluate, load_rules, run_command
 from handoffaudit.validation.phase_rules import LONGEST_TEXT, parse_results, parse_rules
 from tests.running.conftest import alive, wait_for
 
@@ -130,6 +131,18 @@ def test_a_command_that_closes_its_output_is_waited_for(tmp_path):
 
 def test_a_command_that_ends_by_a_signal_fails(tmp_path):
     assert found(tmp_path, "test_pass", test_command="kill -9 $$").details["exit_code"] == -9
+
+
+def test_a_folder_as_the_rules_file_is_refused(tmp_path):
+    with pytest.raises(Stop, match="is not a file") as stopped:
+        load_rules(tmp_path, 3)
+    assert stopped.value.code == 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="only Linux has a file that opens and can't be read")
+def test_a_rules_file_that_opens_and_cannot_be_read_is_told():
+    with pytest.raises(Stop, match=r"can't be read \(Input/output error\)"):
+        load_rules(Path("/proc/self/mem"), 2)
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "~no-such-user/a.txt"])

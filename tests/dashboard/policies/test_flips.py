@@ -15,6 +15,7 @@ from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Handoff, Trial
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.chain import CIRCULAR
+from handoffaudit.validation.verdict import Verdict
 from tests.dashboard.policies.test_policies import start, strictness_form
 from tests.handoffs.support import judged, payload
 from tests.pages import texts
@@ -157,6 +158,19 @@ def test_equal_findings_of_both_verdicts_are_one_line_and_notes_none() -> None:
     new, changed = pages.compare_verdicts(now, then)
     assert (new.change, new.issue.message, len(new.others)) == (pages.Change.NEW, "Row 3 is not a number.", 40)
     assert (changed.change, changed.before, len(changed.others)) == (pages.Change.SEVERITY, "warning", 2)
+
+
+def test_each_of_several_findings_at_one_place_is_compared() -> None:
+    def verdict(*messages: str) -> Verdict:
+        place = ("data", "code")
+        found = (Issue("schema", "schema.pattern", Severity.ERROR, message, "", place) for message in messages)
+        return msgspec.structs.replace(judge(core()), issues=tuple(found))
+
+    gone, same = pages.compare_verdicts(verdict("It has no digit.", "It has no dash."), verdict("It has no dash."))
+    assert (gone.change, gone.issue.message, gone.others) == (pages.Change.GONE, "It has no digit.", ())
+    assert (same.change, same.issue.message, same.others) == (pages.Change.SAME, "It has no dash.", ())
+    (same,) = pages.compare_verdicts(verdict("It has 9 of 5 letters."), verdict("It has 9 of 3 letters."))
+    assert (same.change, same.issue.message) == (pages.Change.SAME, "It has 9 of 3 letters.")
 
 
 def test_one_more_type_is_told_as_one() -> None:

@@ -7,7 +7,7 @@ from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
 from handoffaudit.handoffs.review import activity, queue, undo
-from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
+from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NoteTooLong, NotPassedOn, NotReviewable, Stale
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, take_back, told
@@ -112,6 +112,38 @@ def test_any_handoff_is_assigned_and_taken_back_without_a_note(
     version = now(handoff).version
     assert assign(now(handoff), admin, None).version == version
     assert_counts_are_right()
+
+
+@pytest.mark.parametrize(
+    ("document", "text"), [(held, "put back into the queue"), (payload, "assigned to nobody")], ids=["held", "accepted"]
+)
+def test_the_end_of_an_assignment_keeps_its_note(tenant: Tenant, reviewer: Person, document, text: str) -> None:
+    handoff = judged(tenant, document(handoff_id="h"))
+    assign(handoff, reviewer, reviewer)
+    assign(now(handoff), reviewer, None, note=" not mine ")
+    assert told(handoff)[-1][-1] == f"{text}: not mine"
+    assert activity.reassignment_of(now(handoff)) is None
+    with pytest.raises(NotPassedOn):
+        assign(now(handoff), reviewer, None, note="not mine")
+    assert assign(now(handoff), reviewer, None, note=" \0").version == now(handoff).version
+
+
+@pytest.mark.parametrize("note", ["", "urgent now"])
+def test_a_handoff_that_is_set_aside_returns_to_the_queue_by_an_assignment_to_nobody(
+    tenant: Tenant, reviewer: Person, note: str
+) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, note="not urgent")
+    assign(now(handoff), reviewer, None, note=note)
+    assert seen(tenant, reviewer) == ["h"]
+
+
+def test_the_note_at_the_end_of_an_assignment_is_limited(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, held())
+    assign(handoff, reviewer, reviewer)
+    with pytest.raises(NoteTooLong):
+        assign(now(handoff), reviewer, None, note="x" * 5001)
+    assert activity.reassignment_of(now(handoff)) is not None
 
 
 def test_assigned_handoffs_are_listed_page_by_page(tenant: Tenant, reviewer: Person) -> None:

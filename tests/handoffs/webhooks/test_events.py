@@ -140,7 +140,7 @@ def test_comments_and_assignments_are_told_and_are_no_decisions(
     about = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA}
     activity.add_comment(**about, text="Call them.")
     activity.assign(**about, to=reviewer, note="Yours.", seen_version=None)
-    activity.assign(**about, to=None, note="", seen_version=None)
+    activity.assign(**about, to=None, note="Done.", seen_version=None)
     tell()
     heard = {told["event"]: told for told in receiver.told if told["event"] != "assignment"}
     assert heard.keys() == {"decision", "comment"}
@@ -148,7 +148,7 @@ def test_comments_and_assignments_are_told_and_are_no_decisions(
     assert heard["comment"]["actor"] == {"kind": "person", "name": "ada"}
     assert heard["comment"]["handoff"]["state"] == "approved"
     given = [told["assignment"] for told in receiver.told if told["event"] == "assignment"]
-    assert given == [{"to": "reviewer", "note": "Yours."}, {"to": None, "note": ""}]
+    assert given == [{"to": "reviewer", "note": "Yours."}, {"to": None, "note": "Done."}]
 
 
 def test_only_what_was_asked_for_is_told(tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell) -> None:

@@ -326,6 +326,7 @@ A, B = ({**account, "api_key": MASKED} for account in ACCOUNTS)
         ([B, A], [ACCOUNTS[1], ACCOUNTS[0]]),
         ([B], [ACCOUNTS[1]]),
         ([{**A, "n": 2}, B], [{**ACCOUNTS[0], "n": 2}, ACCOUNTS[1]]),
+        ([{**A, "n": 1.0}, {**B, "n": 1.0}], ACCOUNTS),
         ([A, {"name": "b", "n": 2}], [ACCOUNTS[0], {"name": "b", "n": 2}]),
         ([{"name": "b", "n": 2}, {"name": "a", "n": 2}], [{"name": "b", "n": 2}, {"name": "a", "n": 2}]),
     ],

@@ -229,10 +229,13 @@ def near_day(claimed: Day, known: KnownDays) -> int | None:
 
 
 def near_time(minutes: int, known: Iterable[int]) -> int | None:
-    """Return the first known time in the same hour, or with the same minute 1 or 12 hours apart, or None."""
+    """Return the first known time in the same hour, or with the same minute 1 or 12 hours apart, or None.
+
+    The hours are those of a clock: 23:30 and 00:30 are 1 hour apart.
+    """
     hour, minute = divmod(minutes, _HOUR)
     for other in known:
         other_hour, other_minute = divmod(other, _HOUR)
-        if other_hour == hour or (other_minute == minute and abs(other_hour - hour) in (1, 12)):
+        if other_hour == hour or (other_minute == minute and abs(other_hour - hour) in (1, 12, 23)):
             return other
     return None

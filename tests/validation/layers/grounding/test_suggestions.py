@@ -81,6 +81,8 @@ def test_a_name_that_is_hardly_spelled_otherwise(claim: str, text: str, near: st
         ("on 5 May 2011", "The letter of 12 March 2024", ""),
         ("at 14:45", "The call at 14:30", "14:30"),
         ("at 2:30 AM", "The call at 14:30", "14:30"),
+        ("at 23:30", "The call at 00:30", "00:30"),
+        ("at 00:15", "The call at 23:15", "23:15"),
         ("at 9:10", "The call at 14:30", ""),
     ],
 )

@@ -33,7 +33,7 @@ _CONNECT_SECONDS = 5.0
 # The endings of problem types with which the server refuses a name in the document, and not the key itself.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# The longest pause that `Retry-After` can cause: with a longer pause, the client could still wait when the server is
+# The longest pause that `Retry-After` can cause: a longer pause could go on long after the server is
 # back. Time limits of a socket have the same maximum, because a socket refuses a very long time limit.
 _LONGEST_PAUSE = 600.0
 

@@ -35,8 +35,8 @@ class HandoffCapability(AbstractCapability[Any]):
     """Send or gate the handoffs of an agent; give it to `Agent(capabilities=[...])`.
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
-    failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` ends the run with `DeferredToolRequests`, which has to be among the output types. For
+    failed call. If a handoff is held or has no verdict in time, `policy="block"` waits up to `timeout` seconds for a
+    person; `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be among the output types. For
     each call, the `metadata` of these requests has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume
     with the message history and `deferred_tool_results=requests.build_results(approve_all=True)`: only the decision on
     the server counts, and without a decision the run ends in the same way again. `policy="observe"` only sends.
@@ -82,7 +82,7 @@ class HandoffCapability(AbstractCapability[Any]):
     ) -> Any:
         """Ask whether a handoff may happen, run the tool, and capture its result or its error.
 
-        Raises `ApprovalRequired` if the run has to end until a person decides, and `ToolFailed` for a blocked handoff.
+        Raises `ApprovalRequired` if the run has to wait for a person, and `ToolFailed` for a blocked handoff.
         """
         source = (ctx.agent.name if ctx.agent else None) or "agent"
         trace = scope_trace() or ctx.conversation_id or current_trace()

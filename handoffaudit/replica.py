@@ -38,7 +38,7 @@ _LSN: Final = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})\Z", re.ASCII)
 
 @dataclass(slots=True)
 class _Reads:
-    """The reads of one request. Without a usable replica, and after its first write, it reads from the primary."""
+    """The reads of one request. They use the primary if no replica is usable, or once the request has written."""
 
     uses_replica: bool = True
     has_written: bool = False
@@ -48,7 +48,10 @@ _reads: ContextVar[_Reads | None] = ContextVar("reads", default=None)
 
 
 class Router:
-    """Send reads to the replica inside `prefer`, and everything else to the primary, also sign-in and membership."""
+    """Send reads inside `prefer` to the replica, and everything else to the primary.
+
+    Reads of sessions, people and memberships, reads inside a transaction, and reads after a write use the primary, too.
+    """
 
     def db_for_read(self, model: Any, **hints: Any) -> str:
         reads = _reads.get()

@@ -22,7 +22,7 @@ def compile_pattern(
 class Look(NamedTuple):
     """The form of a kind of key.
 
-    `starts` are fixed texts that the key may begin with; `pattern` is matched at the position of such a text, or `back`
+    `starts` are fixed texts in or just before the key; `pattern` is matched at the position of such a text, or `back`
     characters before it. If the pattern has a group, the group is the secret.
     """
 

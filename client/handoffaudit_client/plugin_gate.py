@@ -49,7 +49,7 @@ class PluginGate:
         return await wait_for_decision(verdict, self.timeout) if self.policy == "block" else verdict
 
     def must_interrupt(self, verdict: Verdict, *, is_resumed: bool) -> bool:
-        """Return whether a run has to end or pause until a person has decided; only `interrupt` ends or pauses runs.
+        """Return whether a run has to end or pause to wait for a person; only `interrupt` ends or pauses runs.
 
         A resumed run pauses again if the server can't be reached, because nobody knows whether a person has approved
         the handoff that interrupted the run.

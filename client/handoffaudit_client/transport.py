@@ -33,8 +33,8 @@ _CONNECT_SECONDS = 5.0
 # Endings of problem types that refuse a name in the document, not the key.
 _OF_THE_DOCUMENT = ("/another-agent/", "/another-tenant/")
 
-# With a longer pause for `Retry-After`, the client could still wait when the server is back. This is also the longest
-# time limit of a socket, because a socket refuses a very long one.
+# The longest pause after `Retry-After`: a longer pause could go on long after the server is back. Time limits of
+# sockets have the same maximum, because a socket refuses a very long time limit.
 _LONGEST_PAUSE = 600.0
 
 

@@ -46,7 +46,7 @@ class PolicySetIn(Schema):
     )
     base_versions: dict[str, Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
         {},
-        description="The `version` of each kind that you compared with. If somebody saved one of the changed "
+        description="For each kind, the version that you compared the rows with. If somebody saved one of the changed "
         "kinds since then, the answer is 409 with the newer changes. Each kind that changes needs its version, except "
         "in a dry run.",
         examples=[{"handoff_files": 0, "roles": 3}],

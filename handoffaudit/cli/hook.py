@@ -192,7 +192,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     flush: bool,
     any_key: bool,
 ) -> None:
-    """Check an event of an agent host against the server.
+    """Allow or block an event of an agent host, as the server or your own rules decide.
 
     The event is JSON on standard input. For an event that is no delegation and needs no rules, exits at once with 0.
 

@@ -21,7 +21,7 @@ COMMANDS = {
     "policy": ("policy", "Export, compare and apply policies as a file."),
     "validate": ("validate", "Judge handoffs in files, without a server."),
     "repair": ("repair", "Repair a rejected handoff."),
-    "hook": ("hook", "Check an event of an agent host against the server."),
+    "hook": ("hook", "Allow or block an event of an agent host."),
     "mcp": ("hook.mcp", "Serve the tools of a server to an MCP host."),
     "report-file": ("file_reports.report_file", "Report the result of a handoff file check."),
     "watch": ("file_reports.watch", "Report handoff files as agents write them."),

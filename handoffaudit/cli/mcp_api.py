@@ -1,4 +1,4 @@
-"""Client of the HTTP API for the MCP tools: every call is bounded in time and size, and each error says what to do."""
+"""Client of the HTTP API for the MCP tools: every call is bounded in time and size, and errors are texts for an LLM."""
 
 import asyncio
 import json
@@ -103,7 +103,8 @@ def _to_json(body: Any) -> bytes:
         raise ToolError(f"The arguments can't be written as JSON: {error}. Send plain JSON values.") from None
     if len(written) > _LONGEST_BODY:
         raise ToolError(
-            f"The handoff has {len(written) / MIB:.1f} MiB of JSON: send a summary, and name the files in the data."
+            f"The handoff has {len(written) / MIB:.1f} MiB of JSON: send a summary, and name the files that hold the "
+            "rest."
         )
     return written
 

@@ -24,8 +24,9 @@ from handoffaudit.validation.verdict import LayerStatus, Verdict
 class EarlierHandoffs(NamedTuple):
     """Counts of the earlier handoffs of a trace that are like a given handoff.
 
-    `same_way` counts those on the same route, and `same_data` those on the same route with the same data. `received` is
-    the `same_data` of the latest earlier handoff to the source.
+    `same_way` counts the handoffs on the same route. `same_data` counts the handoffs on the same route with the same
+    data. `received` is about the latest handoff that the source of the given handoff received: it is the `same_data` of
+    that handoff.
     """
 
     same_way: int = 0

@@ -62,7 +62,7 @@ def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]
 
 
 def take_turns(handoffs: list[PreparedHandoff]) -> None:
-    """Lock the lineages that these retries continue, so that two retries sent at once get different attempt numbers.
+    """Lock the lineages that these retries continue, so that concurrent retries get different attempt numbers.
 
     Call inside the transaction that stores the retries, before `number`.
     """
@@ -110,7 +110,7 @@ def _list_attempts(tenant_id: int, lineages: set[str], with_first: set[str]) -> 
 
 # Every verdict needs these two statements, which the ORM builds more slowly than the database runs them.
 _TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
-# SQLite uses the partial index of lineages only if the condition is written as in the index: with NOT, without `<>`.
+# SQLite uses the partial index of lineages only if the condition is written as in the index: not as `lineage <> ''`.
 _LATER = f"""
     SELECT id FROM "{_TABLE}" WHERE tenant_id = %s AND lineage {{among}} AND NOT (lineage = '')
     AND state <> '{State.SUPERSEDED.value}'
@@ -145,9 +145,9 @@ def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
 
 
 def number(handoffs: list[PreparedHandoff]) -> None:
-    """Set the attempt number and the lineage of each new handoff; call inside the transaction that stores them.
+    """Set the attempt number and the lineage of each retry among new handoffs of one tenant.
 
-    `retry_of` may name any attempt of the lineage.
+    Call inside the transaction that stores the handoffs. `retry_of` can name any attempt of the lineage.
     """
     retries = [handoff for handoff in handoffs if handoff.retry_of]
     if not retries:

@@ -86,7 +86,7 @@ class AnswerNotStored(Exception):
 def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:
     """Judge each handoff with the current policy and with the draft, and ask the LLM.
 
-    Threads judge several handoffs at once. Call outside a transaction.
+    Several threads judge handoffs in parallel. Call outside a transaction.
     """
     histories, bodies = _load_context(part)
 

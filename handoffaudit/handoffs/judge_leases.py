@@ -34,7 +34,8 @@ _LOCKS = 0x4C454153
 class Lease:
     """A lease of one worker on handoffs that no worker has tried before, or on a part of these handoffs.
 
-    `at` is the time at which the lease began. `is_last` is False if further parts of the lease are to be judged.
+    `at` is the time at which the lease began, and None for `LeaseAlone`. `is_last` is False if further parts of the
+    lease are to be judged.
     """
 
     token: uuid.UUID
@@ -80,14 +81,14 @@ class Lease:
         JudgeLease.objects.filter(pk=self.token).update(expires_at=leases.compute_expiry())
 
     def give_back(self) -> None:
-        """Give back the handoffs that this lease still holds. Workers may then try each of them alone, at once."""
+        """Give back the handoffs that this lease still holds. From now on, workers can lease each of them alone."""
         _dissolve(JudgeLease.objects.filter(pk=self.token), timezone.now())
 
     def release(self, handoff: Handoff) -> None:
         """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         rows = _filter_untried().filter(Exists(JudgeLease.objects.filter(pk=self.token)), pk=handoff.pk)
         with transaction.atomic():
-            # Two tries count: the try that all handoffs of the lease share, and the failed try of this handoff.
+            # The row gets two tries: the try that every handoff of the lease gets, and the failure of this handoff.
             if leases.release(rows, handoff.tries, tries=handoff.tries + 1, state=State.VALIDATING):
                 transitions.record_start([handoff], self.at or timezone.now())
 

@@ -130,7 +130,7 @@ def list_partitions(table: str) -> list[Partition]:
 
 
 def find(pk: uuid.UUID) -> list[Partition]:
-    """Return the partitions to drop with the week of a handoff, or an empty list if the week has no partition.
+    """Return the partitions to drop if nobody needs the week of a handoff; an empty list if the week has no partition.
 
     The first partition has the documents of the week. The other partitions have verdicts, end in this week, and have
     few strays.
@@ -207,7 +207,7 @@ def make_ahead() -> None:
 
 
 def make_week(table: str, monday: datetime) -> bool:
-    """Add the partition of a week. Return False if the week has a partition, or if it cannot be made now."""
+    """Add the partition of a week. Return False if the week has a partition, or if the partition cannot be made now."""
     key, name, rest = TABLES[table], f"{table}_{monday:%Y%m%d}", f"{table}_rest"
     low, high = first_id_at(monday), first_id_at(monday + WEEK)
     try:

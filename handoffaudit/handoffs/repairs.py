@@ -116,7 +116,8 @@ def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
 def repair_due(due: Job) -> bool:
     """Repair a rejected handoff from the LLM queue, and store the result.
 
-    Return False if the handoff is not rejected or changed meanwhile, or if the lease was lost.
+    Return whether a result was stored. No result is stored if the handoff is not rejected, if the handoff changed
+    meanwhile, or if the lease was lost.
     """
     handoff = due.handoff
     found = []
@@ -138,9 +139,9 @@ def repair_due(due: Job) -> bool:
 def make_candidates(case: Case, model: LanguageModel | None = None, files: FileStore | None = None) -> Repair:
     """Make and judge the candidates of a case, and store nothing.
 
-    `model` repairs findings that the rules cannot repair, and judges the candidates at once. Pass `model` only if the
-    caller can wait for a minute. Without `model`, the LLM of the case is asked, if the case has one. `files` stores the
-    session context that compression takes out of a document; without `files`, the session context is dropped.
+    `model` repairs findings that the rules cannot repair, and judges the candidates immediately. Pass `model` only if
+    the caller can wait for a minute. Without `model`, the LLM of the case is asked, if the case has one. `files` stores
+    the session context that compression takes out of a document; without `files`, the session context is dropped.
     """
     reading = read_record(case.submission)
     record = reading.record

@@ -244,9 +244,10 @@ def _make_handoffs(tenant_id: int, rows: Sequence[TelemetryTrace], now: datetime
 def _look(
     rows: Sequence[TelemetryTrace], spans: list[Span], keys: dict[int, KeyIdentity], now: datetime
 ) -> dict[str, _Offer]:
-    """Return the handoffs of traces of one conversation by their ids, and store the results of their tools.
+    """Return the handoffs that can be made now, by their ids, and store the tool results of quiet traces.
 
-    `spans` are the spans of `rows`, and `keys` gets the keys of other traces of the conversation.
+    `rows` are traces of one conversation. The result also has handoffs of other traces of this conversation. `spans`
+    are the spans of `rows`, and `keys` gets the keys of the other traces.
     """
     tenant_id, joined = rows[0].tenant_id, _list_joined(rows)
     stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}

@@ -282,9 +282,10 @@ _LISTED = re.compile(
 def looks_observed(record: Record) -> bool:
     """Return whether the longest text of the data has the form of a program's output.
 
-    Such forms are an exit code or a traceback at the beginning, a page with its address and the visible part, a list of
-    search results, and listings of folders, files and logs. JSON is no such form, because many LLMs answer in JSON. An
-    exit code, a traceback or a page inside or after fenced code does not count, because LLMs write fenced code.
+    Such forms are an exit code, a traceback or an error of a shell at the beginning, a page with its address and a note
+    on the part that is visible, a list of search results, and listings of folders, files and logs. JSON is no such
+    form, because many LLMs answer in JSON. Except for lists and listings, a form inside or after fenced code does not
+    count, because LLMs write fenced code.
     """
     texts = (value for value in islice(record.data.values(), _MOST_TEXTS) if isinstance(value, str))
     text = max(texts, key=len, default="")[:_LONGEST_READ].lstrip()

@@ -33,11 +33,11 @@ class HandoffCapability(AbstractCapability[Any]):
     """Send or gate the handoffs of an agent; give the capability to `Agent(capabilities=[...])`.
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
-    failed call. If the handoff is held, `policy="block"` waits at most `timeout` seconds for the decision of a person.
-    `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be one of the output types; for each call,
-    its `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message history and
-    `requests.build_results(approve_all=True)`: only the decision on the server counts, and without a decision the run
-    ends in the same way again. `policy="observe"` only sends.
+    failed call. If a handoff is held or has no verdict in time, `policy="block"` waits up to `timeout` seconds for a
+    person; `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be among the output types; for
+    each call, its `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message
+    history and `requests.build_results(approve_all=True)`: only the decision on the server counts, and without a
+    decision the run ends in the same way again. `policy="observe"` only sends.
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents whose nested tool calls led to it.
     The reason is the argument `handoff_reason` or `reason` of the tool call, else the parameter `reason`. The results
@@ -79,7 +79,7 @@ class HandoffCapability(AbstractCapability[Any]):
     ) -> Any:
         """Ask whether a handoff may happen, run the tool, and capture its result or its error.
 
-        Raises `ApprovalRequired` if the run has to end until a person decides, and `ToolFailed` for a blocked handoff.
+        Raises `ApprovalRequired` if the run has to wait for a person, and `ToolFailed` for a blocked handoff.
         """
         source = (ctx.agent.name if ctx.agent else None) or "agent"
         trace = scope_trace() or ctx.conversation_id or current_trace()

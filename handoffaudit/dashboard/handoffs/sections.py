@@ -182,9 +182,9 @@ class ShownDocument:
 def choose_document(body: HandoffBody, content: Mapping[str, Any] | None) -> ShownDocument:
     """Return the document to show, with the findings of the verdict.
 
-    The page shows the document that was judged, unless a deciding finding is about the document that arrived: a report
-    whose handoff file cannot be used, or a document that breaks the rules of its older version. Findings about the
-    document that arrived have no place in the converted document.
+    The page shows the document that was judged, unless a deciding finding is about the document that arrived. For
+    example, such a finding says that the handoff file of a report cannot be used, or that a document breaks the rules
+    of its older version. The places of such findings are not in the converted document.
     """
     found = findings_of(content)
     # The verdict already says whether the document is valid JSON and not too deep; checking that again costs more
@@ -246,7 +246,7 @@ STATUS_WORDS = {
     RepairStatus.NOT_NEEDED: "There is nothing to repair.",
     RepairStatus.NOT_POSSIBLE: "It can't be repaired by rule.",
     RepairStatus.REPAIRED: "It can be repaired.",
-    RepairStatus.ESCALATED: "No repair led to a document without errors.",
+    RepairStatus.ESCALATED: "No repair led to a document that can replace this one.",
 }
 
 # Texts for a repair in which no candidate passed, so that no new attempt replaced the handoff.

@@ -138,7 +138,7 @@ class Reservation:
 def reserve(tenant_id: int, estimate: float) -> Reservation:
     """Reserve the highest possible cost of a call with this estimate. Raise `Unavailable` if the budget is too small.
 
-    A conditional UPDATE keeps all reservations within the budget, even if many calls are made at once.
+    A conditional UPDATE keeps all reservations within the budget, even if many calls are made in parallel.
     """
     reservation = Reservation(tenant_id, timezone.now().date(), ANSWERS_PAID * estimate)
     if not _take_share(reservation):

@@ -194,7 +194,7 @@ def send(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def describe_failure(answer: Answer) -> str:
-    """Return the reason why a delivery failed, with the text of the receiver's answer."""
+    """Return why a delivery failed, with the text of the receiver's answer; an empty text if it was delivered."""
     response_text = f" Its answer: {answer.text}" if answer.text else ""
     return clean(answer.error + response_text if answer.error else "", LONGEST_ERROR)
 
@@ -279,7 +279,7 @@ def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) 
 
 
 def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
-    """Pause a webhook whose receiver answered 410 Gone. A person can switch the webhook on again."""
+    """Pause a webhook that answered 410 Gone, and drop its waiting deliveries. A person can resume the webhook."""
     subscriber = lease.subscriber
     with transaction.atomic():
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
@@ -375,14 +375,14 @@ _worker = _Worker()
 
 @celeryd_after_setup.connect  # type: ignore[untyped-decorator]
 def wake_senders(**_: object) -> None:
-    """Dispatch events and send due deliveries in background threads of this process; return at once."""
+    """Dispatch events and send due deliveries in background threads of this process; return immediately."""
     _worker.wake()
 
 
 def notify_webhook_workers() -> None:
     """Notify the workers that an event was stored. Call after the commit.
 
-    If no webhook is active, do nothing. A notification may be lost, because each worker also polls.
+    If no webhook is active, do nothing. A lost notification only delays the event, because each worker also polls.
     """
     try:
         if not has_active():

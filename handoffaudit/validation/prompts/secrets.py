@@ -183,7 +183,7 @@ def _has_digit(run: str) -> bool:
 class Look:
     """The form of a kind of key.
 
-    `starts` are fixed texts that the key may begin with. `pattern` is matched at the position of such a text, or `back`
+    `starts` are fixed texts in or just before the key. `pattern` is matched at the position of such a text, or `back`
     characters before that position. If the pattern has a group, the group is the secret.
     """
 

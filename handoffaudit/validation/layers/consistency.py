@@ -66,8 +66,8 @@ ASSUMED_DATA: Final = Code(
     "consistency.assumed_data",
     Severity.WARNING,
     "Assumed data",
-    what="The agent says that data it hands over is assumed, simulated or made up. The context with the task and the "
-    "earlier handoffs does not mention assumed data.",
+    what="The agent says that some data of the handoff is assumed, simulated or made up. The context (the task and the "
+    "earlier handoffs) does not mention assumed data.",
     why="Later agents use the data as if it were real, and base their answers on it.",
     hint="Get the real data, or list the field under assumptions and tell the reader of the answer.",
 )

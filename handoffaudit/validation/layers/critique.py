@@ -47,8 +47,8 @@ SKIPPED_BUDGET: Final = Code(
     "Critique over budget",
     what="A critique was due, but would have cost more than its limit, or the tenant's daily budget is spent.",
     why="The output got no second opinion, so its weaknesses may be undetected.",
-    hint="The sender need not do anything. An administrator may raise the limit of the type in the strictness "
-    "table. An operator may raise the daily budget.",
+    hint="The sender need not do anything. An administrator can raise the limit of the type in the strictness "
+    "table. An operator can raise the daily budget.",
 )
 CODES: Final = (LOW_SCORE, REMARK, CALL_FAILED, SKIPPED_BUDGET)
 

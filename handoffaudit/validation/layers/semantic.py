@@ -74,7 +74,7 @@ AWAITING_CHECK: Final = Code(
     "Held for the LLM check",
     what="The type is set to fail closed, and the LLM could not be asked, or gave no usable answer.",
     why="Handoffs of this type must not be accepted unchecked, so the handoff waits until the LLM is available.",
-    hint="The check is repeated when the LLM is available. A person may decide earlier.",
+    hint="The check is repeated when the LLM is available. A person can decide earlier.",
     holds=True,
 )
 CODES: Final = (UNSUPPORTED_CLAIM, FABRICATED, CONTRADICTION, OBJECTIVE_NOT_MET, UNAVAILABLE, AWAITING_CHECK)

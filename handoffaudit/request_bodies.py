@@ -202,7 +202,7 @@ LOG_FORM = re.compile(r"/t/[^/]+/diagnostics/logs/import/send/\Z")
 
 
 class TooManyBodiesError(Exception):
-    """Too many bodies are being read, so this body is not."""
+    """Too many bodies are being read, so this body is not read."""
 
 
 class _Places:

@@ -149,7 +149,8 @@ def _cipher() -> Fernet:
 def is_missing(request: HttpRequest, person: Person, role: Role) -> bool:
     """Return whether the person has to set up a second factor before anything else.
 
-    The rule applies to sign-in with a password. The provider checks people who sign in through the provider.
+    `HANDOFFAUDIT_ADMIN_SECOND_FACTOR` demands a second factor from administrators who sign in with a password. The
+    provider checks people who sign in through the provider. Recovery codes alone are not enough.
     """
     applies = settings.ADMIN_SECOND_FACTOR and settings.PASSWORD_SIGN_IN and role == Role.ADMIN
     if not applies or is_from_provider(request, person):

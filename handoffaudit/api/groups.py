@@ -139,7 +139,7 @@ class GroupOut(Answer):
     last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")
     signs: list[str] = Field(
         description="`muted`; `regressed` (grew to the limit of its mute); `new` (first seen in the last 24 hours); "
-        "`growing`."
+        "`growing` (at least 10 handoffs in the last 7 days, and at least 1.5 times as many as in the 7 days before)."
     )
     last_days: list[int] = Field(
         validation_alias="days", description="Handoffs per day (UTC) of the last 14 days, today last."

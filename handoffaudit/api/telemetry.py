@@ -75,7 +75,7 @@ class ExportOut(Answer):
 class RpcStatusOut(Answer):
     """The `google.rpc.Status` of an error."""
 
-    code: int = Field(description="The code of gRPC.", examples=[3])
+    code: int = Field(description="The gRPC status code.", examples=[3])
     message: str = Field(description="What is wrong, and what to do.")
 
 

@@ -33,7 +33,7 @@ router = Router(tags=["Judging"])
 
 INGEST = KeyWith(Scope.INGEST)
 
-# This many documents are judged at once; other requests wait for a turn, for at most `WAIT_SECONDS`.
+# At most this many documents are judged at the same time. Other requests wait for a turn, for at most `WAIT_SECONDS`.
 AT_ONCE = 2
 
 WAIT_SECONDS = 5
@@ -49,12 +49,12 @@ _places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
 class TryOut(Answer):
     number: int = Field(description="The number of the try, from 1.", examples=[1])
     name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
-    note: str = Field(description="Why a try found nothing to change.")
+    note: str = Field(description="Why the try had nothing to change, or how it missed its goal; else empty.")
     valid: bool = Field(description="No finding of the candidate has severity error or critical.")
     outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
     quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
     changes: list[ChangeOut] = Field(description="All changes to the document sent.")
-    errors: list[IssueOut] = Field(description="The remaining findings of the candidate.")
+    errors: list[IssueOut] = Field(description="The findings of the candidate with severity error or critical.")
 
 
 class SessionContextOut(Answer):
@@ -113,9 +113,9 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     """Return a repaired candidate for a document; nothing is stored.
 
     `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (no rule says what to change),
-    or `escalated` (three tries did not lead to a document without errors). Each try is listed with its changes and the
-    remaining errors. A session that was removed to meet the token budget is returned as `session_context`: store the
-    session at its `path`, to which the candidate refers.
+    or `escalated` (no try led to a document without errors and with at least the same quality score). Each try is
+    listed with its changes and the remaining errors. A session that was removed to meet the token budget is returned as
+    `session_context`: store the session at its `path`, to which the candidate refers.
     """
     who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)

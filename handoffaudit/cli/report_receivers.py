@@ -280,7 +280,8 @@ def choose_receiver(
 ) -> Receiver:
     """Return the receiver that the options select.
 
-    Raises `Stop` for options that exclude each other, a wrong address or key, or a database that can't be used.
+    Raises `Stop` for `strict` without `local`, a wrong address or key, an unknown tenant, or a database that can't be
+    used.
     """
     if local:
         return LocalReceiver(strict)

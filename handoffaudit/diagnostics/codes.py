@@ -92,8 +92,8 @@ class CodeDecisions:
 class OverturnRates:
     """Overturn rates by code, the noisy codes first.
 
-    `decisions` counts each handoff once, although a handoff may have several codes. `sampled` means that only the
-    newest decisions were read.
+    `decisions` is the share of approved handoffs among all decided handoffs. It counts each handoff once, although a
+    handoff may have several codes. `sampled` means that only the newest decisions were read.
     """
 
     decisions: Share

@@ -96,8 +96,9 @@ def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) 
 def evaluate_without_workers() -> None:
     """If no worker runs, evaluate the alert rules, and deliver webhooks for the alerts that they open.
 
-    Processes that answer requests call this function. If at least one of the expected processes runs, it makes only one
-    query, and stops the delivery of webhooks in this process. An unreachable database is logged and raises no error.
+    Processes that answer requests call this function. If at least one of the expected processes runs, the function
+    makes a single query, and stops the delivery of webhooks in this process. An unreachable database is logged and
+    raises no error.
     """
     try:
         if len(silent_workers()) < len(expected_workers()):

@@ -121,7 +121,7 @@ def is_overdue(now: Any) -> Q:
 
 
 def is_in_states(states: Iterable[State]) -> "In[Any]":
-    """Return the condition for handoffs in one of the states, for queries with a rarer condition beside it.
+    """Return the condition for handoffs in one of the states, for queries that also have a rarer condition.
 
     Without `Unindexed`, SQLite would find the handoffs by their states, and not by the small index of the rarer
     condition.

@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 # Only this many of the newest handoffs of a trace are judged again.
 MOST_HANDOFFS: Final = 200
 _VERDICTS_AT_ONCE: Final = 25
-# A trace is tried again while a worker judges one of its handoffs, and after an error.
+# A trace is tried at most this often: again if a worker was judging one of its handoffs, and again after an error.
 _MOST_TRIES: Final = 8
 
 _STANDING: Final = (State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
@@ -44,7 +44,10 @@ def is_anything_waiting() -> bool:
 
 
 def drain() -> int:
-    """Judge again the handoffs of the waiting traces; return the number of stored verdicts."""
+    """Judge again the handoffs of the waiting traces; return the number of stored verdicts.
+
+    Traces whose tries all failed are removed from the queue.
+    """
     LateResults.objects.filter(leases.is_exhausted(_MOST_TRIES)).delete()
     stored = 0
     while lease := _take():

@@ -49,8 +49,8 @@ class Holds:
     def exclude(self, rows: "QuerySet[Any]", handoff: str = "", trace: str = "") -> "QuerySet[Any]":
         """Return the rows without held rows.
 
-        `handoff` names the column with the key of a handoff, `trace` the column with the id of a trace. Rows without
-        either column are held only with the whole tenant.
+        `handoff` names the column with the key of a handoff, `trace` the column with the id of a trace. If both names
+        are empty, the rows are held only if the whole tenant is held.
         """
         if self.is_everything:
             return rows.none()
@@ -97,15 +97,17 @@ def of_handoff(handoff: Handoff) -> LegalHold | None:
 
 
 def list_holds(tenant: Tenant, *, before: int | None = None, limit: int = 100) -> list[LegalHold]:
-    """Return the holds of a tenant, active and lifted, newest first."""
+    """Return at most `limit` holds of a tenant, active and lifted, newest first; with `before`, only smaller ids."""
     rows = LegalHold.objects.filter(tenant=tenant).order_by("-id")
     return list((rows if before is None else rows.filter(id__lt=before))[:limit])
 
 
 def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> LegalHold:
-    """Place a hold. `key` is a handoff's id, or the id of a trace; empty for the tenant. Idempotent.
+    """Place a hold, or return the active hold with the same scope and key.
 
-    Raise `Refused` for an unknown scope, handoff or trace, a missing or invalid reason, or too many holds.
+    `key` is the id of a handoff or of a trace. For a hold on the tenant, `key` is empty or the tenant's slug. Raise
+    `Refused` for an unknown scope, handoff or trace, for another `key` of a hold on the tenant, for a missing or
+    invalid reason, and for too many holds.
     """
     if scope not in HoldScope.values:
         raise Refused(f"{scope[:40]!r} is not a scope of a hold", "scope", f"use one of {', '.join(HoldScope.values)}.")

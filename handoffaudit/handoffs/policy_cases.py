@@ -180,7 +180,7 @@ def to_plain(case: PolicyCase) -> dict[str, Any]:
 
 
 def submission_of(case: PolicyCase) -> Submission:
-    """Return the submission of a case. Its `issues` are those of the fields beside the document."""
+    """Return the submission of a case. The `issues` of the submission concern only the fields beside the document."""
     fields = case.beside.strip().removeprefix("{")
     start = b'{"document":null' + (b"" if fields.strip() == "}" else b",")
     read = read_submission(start + fields.encode())
@@ -197,10 +197,10 @@ def keep(
     must_not_have: Iterable[str] = (),
     note: str = "",
 ) -> PolicyCase:
-    """Keep a copy of a handoff as a case, with the verdict that the handoff should have.
+    """Keep a copy of a handoff as a case, with the verdict that the handoff should have, and test the case.
 
-    Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed document, a handoff that is too large, or
-    too many cases.
+    The test uses the policies in force. Raise `Handoff.DoesNotExist`, or `Refused` for invalid values, a removed
+    document, a handoff that is too large, or too many cases.
     """
     handoff = queries.get(tenant, reference)
     case = _copy(handoff)
@@ -276,7 +276,8 @@ def _check_note(note: str) -> str:
 def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
     """Return the codes, each once.
 
-    Refuse a code that no layer can report, because a test for such a code would end alike under every policy.
+    Raise `Refused` for too many codes, and for a code that no layer can report: a test for such a code would have the
+    same result under every policy. If layers are installed as plugins, any storable code is accepted.
     """
     found = list(dict.fromkeys(code.strip() for code in codes if code.strip()))
     if len(found) > MOST_CODES:

@@ -54,7 +54,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The handoffs that wait for a verdict. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
+    """The handoffs that wait for a verdict. Each number stops at `COUNTED_LIVE`.
+
+    `by_state` includes parked handoffs; `number` and `oldest_at` do not.
+    """
 
     by_state: Mapping[State, int]
     number: int
@@ -217,7 +220,7 @@ def list_known_values(tenant: Tenant) -> KnownValues:
 
 
 def list_agents_from(tenant: Tenant, text: str, most: int) -> tuple[list[str], list[str]]:
-    """Return the first sources and the first targets that are not before `text`, in the order of the database."""
+    """Return the first `most` sources and targets that are not before `text`, in the order of the database."""
     found: tuple[list[str], list[str]] = ([], [])
     with connection.cursor() as cursor:
         cursor.execute(_AGENTS, {"most": most, "tenant": tenant.pk, "text": text})
@@ -268,9 +271,9 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, with the columns that callers read, or None if there is none.
 
-    An id has the time of its handoff, so a handoff that was sent late can have the first id although other handoffs
-    were received earlier. Such a handoff is compared with at most `COUNTED_LIVE` handoffs whose ids have a time up to
-    one second after its receipt. Handoffs with later ids were received later.
+    The id of a handoff with `sent_at` contains that time, so a handoff that arrived long after `sent_at` can have the
+    first id although other handoffs were received earlier. Such a handoff is compared with at most `COUNTED_LIVE`
+    handoffs whose ids have a time up to one second after its receipt. Handoffs with later ids were received later.
     """
     rows = rows.only("received_at", "sent_at", "tries", "claim_expires_at").order_by("id")
     first = rows.first()

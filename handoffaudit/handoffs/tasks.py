@@ -26,7 +26,7 @@ from handoffaudit.handoffs.webhooks import delivery
 from handoffaudit.process import freeze_startup_objects
 from handoffaudit.validation.tokenizers import default_counter
 
-# More than two drains at once in one process would only wait for each other.
+# More than two drains at the same time in one process would only wait for each other.
 drains = Slots(lambda: 2)
 
 # Slots for threads that wait for the LLM.

@@ -51,7 +51,8 @@ class Entry:
 class Activity:
     """A page of the timeline, latest first; `older` is the cursor of the next page, or empty.
 
-    `mark` differs as soon as anything in the timeline changes. `at` is the moment of the latest entry, in microseconds.
+    `mark` differs as soon as anything in the timeline changes; it is empty on pages after the first. `at` is the moment
+    of the page's latest entry, in microseconds since 1970, or 0 without entries.
     """
 
     entries: list[Entry]
@@ -138,9 +139,9 @@ def activity_context(
 def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = MOST_ENTRIES) -> list[str]:
     """Render the button that says how many newer entries there are, with the timeline that a click shows.
 
-    The request names the timeline of the page (`activity`) and the time of its latest entry (`activity_at`). Return an
-    empty list if that timeline is up to date. A page that shows older entries sends no `activity`. `context` has `who`
-    and `handoff`.
+    The request has the `mark` of the page's timeline (`activity`) and the time of its latest entry (`activity_at`).
+    Return an empty list if that timeline is up to date, or if the request has no `activity`, as from a page that shows
+    older entries. `context` has `who` and `handoff`.
     """
     who, handoff = context["who"], context["handoff"]
     if request.GET.get("activity", "") in ("", _mark_of(handoff)):

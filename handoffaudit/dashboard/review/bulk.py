@@ -60,7 +60,8 @@ class Selected:
     """The handoffs that a bulk decision applies to.
 
     `selected` holds pairs of a handoff id and the version that the reviewer saw. If `seen_at` is set, the decision
-    instead applies to every handoff that matched `queue_filters` at that time and has a mark in `shown`.
+    instead applies to every handoff that matched `queue_filters` at that time and whose short hash is in `shown`, the
+    text of `Matching.shown`.
     """
 
     queue_filters: QueueFilters
@@ -227,7 +228,7 @@ def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision
 
 
 def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> dict[str, str]:
-    """Return why the handoffs cannot be approved without a note; empty if they can.
+    """Return an error if the decision is to approve handoffs that need a note, and the note is missing; else empty.
 
     Only the first chunk is checked, before any handoff is decided.
     """
@@ -311,7 +312,7 @@ def _selected(request: HttpRequest) -> Selected:
 
 
 def _shown(chosen: Selected) -> frozenset[bytes]:
-    """Return the marks of the handoffs that the reviewer saw; raise `FilterError` for marks that cannot be read."""
+    """Return the short hashes of the handoffs that the reviewer saw. Raise `FilterError` for an unreadable text."""
     try:
         return bulk.parse_shown(chosen.shown)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Actions on one handoff in review: decide, reassign, take back, reopen and undo; and what a bulk decision would do."""
+"""Actions on one handoff in review (decide, reassign, take back, reopen, undo), and the forecast of a bulk decision."""
 
 import uuid
 from collections.abc import Callable
@@ -139,8 +139,9 @@ def _do(
 ) -> HttpResponse:
     """Run the action and answer with its result.
 
-    With `stays`, the same handoff is opened again, because the handoff waits for a decision. Otherwise, the next
-    handoff is opened.
+    The answer is a notice if the request asks for a notice, and a redirect to the handoff's own page if the request
+    came from that page. Otherwise, the answer is a redirect in review: with `stays` to the same handoff, which waits
+    for a decision, else to the next handoff. Raise `Http404` for an unknown handoff.
     """
     version = request.POST.get("version", "")
     if not is_version(version):

@@ -232,8 +232,8 @@ def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:
 def finish(pk: uuid.UUID) -> None:
     """Record that an import is finished, if none of its parts and blocks waits.
 
-    Call after the commit of each block that may be the last. If two blocks are committed at once, the later call sees
-    both.
+    Call after the commit of each block that may be the last. If two blocks are committed at the same time, the later
+    call sees both blocks.
     """
     waits = (
         LogPart.objects.filter(imported=pk).exists() or LogBlock.objects.filter(imported=pk, parsed_at=None).exists()

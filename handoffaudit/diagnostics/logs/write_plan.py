@@ -123,7 +123,10 @@ def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails
 
 
 def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
-    """Plan the write of a block that no import had: the block is new, or continues a tail."""
+    """Plan the write of a block that no import had: the block is new, or continues a tail.
+
+    Plan no write if the lines of the block are stored already.
+    """
     block = piece.block
     found = tails.longest(block, begins=begins)
     if found:

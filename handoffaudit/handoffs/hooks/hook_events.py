@@ -26,8 +26,8 @@ _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Name(StrEnum):
     """The events that hooks handle.
 
-    `CALL` is a delegation without an event name. Its answer has no fields for an agent host; its sender reads
-    `exit_code`.
+    `CALL` is a delegation without an event name. The answer to a `CALL` has no fields for an agent host, because the
+    sender reads the field `exit_code` of the answer.
     """
 
     HANDING_OUT = HANDING_OUT
@@ -127,11 +127,11 @@ def read_event(sent: bytes) -> Posted:
 
 
 def _read_damaged_result(sent: bytes) -> Posted:
-    """Parse the result of a tool that delegates nothing, although `sent` is not valid JSON.
+    """Parse a body that `parse_json` refused, if the body is the result of a tool that delegates nothing.
 
     A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. If
     the result still cannot be parsed, for example because the nesting is too deep, `readable` is True all the same,
-    because the result is not a handoff.
+    because the result is not a handoff. For any other body, `readable` is False.
     """
     try:
         document = json.loads(sent)

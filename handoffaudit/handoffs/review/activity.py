@@ -1,4 +1,4 @@
-"""The activity of people on a handoff: assignments, reservations while a reviewer looks at it, and comments."""
+"""The activity of people on a handoff: assignments, reservations while a reviewer reads the handoff, and comments."""
 
 import uuid
 from collections.abc import Iterable
@@ -41,8 +41,8 @@ from handoffaudit.validation.text import clean
 DECIDING = Role.list_including(Role.REVIEWER)
 
 # The condition for assignments that still hold: no decision or proposal has ended them, and `to` may still decide.
-# Without the check of the role, the handoffs of a person who left the tenant, or who may no longer decide, would be in
-# nobody's queue.
+# Without the check of the role, handoffs assigned to a person who left the tenant, or who may no longer decide, would
+# be in nobody's queue.
 _LASTS = Q(over=False) & (
     Q(to=None) | Exists(Membership.objects.filter(tenant=OuterRef("tenant"), person=OuterRef("to"), role__in=DECIDING))
 )

@@ -286,8 +286,8 @@ def _decide_together(
 ) -> dict[str, Result]:
     """Decide handoffs in one transaction, and return the results by reference.
 
-    Handoffs that changed, or that need a second person, are missing from the results. Decide them one by one. For
-    `HANDLED`, the results are empty.
+    Unknown handoffs, handoffs that changed, and handoffs that need a second person are missing from the results. The
+    caller decides these handoffs one by one. For `HANDLED`, the results are empty.
     """
     results: dict[str, Result] = {}
     reasons: list[tuple[Handoff, str]] = []

@@ -250,6 +250,7 @@ def _bound(text: str, sentence: Sentence, columns: Sequence[Column], day: Stated
 
 def _day_of_amount(text: str, sentence: Sentence, amount: Stated, day: Stated | None) -> Stated | None:
     """Return the day beside an amount, else the last day that the text named before the amount, else None."""
+    # A sentence about all days, or a range of days before the amount, gives no day to an amount without a day beside.
     beside = _day_beside(text, sentence, amount)
     if beside is not None or _WHOLE.search(sentence.text):
         return beside
@@ -370,7 +371,7 @@ def switched_off(records: Records) -> list[str]:
 
 
 def switch_findings(sentences: Sequence[Sentence], names: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding for each mentioned feature that the data denies. The claim must deny the feature, too."""
+    """Yield a finding for each mention of a denied feature. The finding agrees if the claim denies the feature, too."""
     for sentence in sentences if names else ():
         text = sentence.text.lower()
         for name in names:

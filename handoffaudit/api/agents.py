@@ -93,7 +93,9 @@ class AgentOut(CountedOut):
         "if there are neither declared routes nor skills.",
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
-        validation_alias="name", description="The known name closest to an unknown name; null if none is similar."
+        validation_alias="name",
+        description="For an unknown agent, the most similar known name; null for a known agent, or if no known name is "
+        "similar.",
     )
 
     role: Annotated[AgentRole, BeforeValidator(_role)] = Field(
@@ -114,7 +116,7 @@ class AgentsOut(Answer):
         validation_alias=at("window.period"),
         description="The requested period; null if `since` or `until` was given.",
     )
-    since: Second = Field(validation_alias=at("window.since"), description="Start of the period, in whole hours.")
+    since: Second = Field(validation_alias=at("window.since"), description="Start of the period, always a full hour.")
     until: Second = Field(validation_alias=at("window.until"), description="End of the period (exclusive).")
     edges: list[EdgeOut] = Field(
         validation_alias="listed", description=f"Routes with the most handoffs first, at most {MOST_LISTED:,}."
@@ -122,7 +124,8 @@ class AgentsOut(Answer):
     agents: list[AgentOut] = Field(description=f"Agents with the most handoffs first, at most {MOST_LISTED:,}.")
     never_seen: list[WayOut] = Field(description="Declared routes without handoffs in the period; at most 1,000.")
     nameless: int = Field(
-        validation_alias=at("edges.nameless"), description="Number of handoffs that did not name both agents."
+        validation_alias=at("edges.nameless"),
+        description="Number of judged handoffs in which the source agent, the target agent or both are missing.",
     )
     sampled: bool = Field(
         validation_alias=at("edges.sampled"), description="Times and findings cover the newest handoffs only."

@@ -219,7 +219,7 @@ class AlertOut(Answer):
     )
     handoffs: Annotated[str | None, BeforeValidator(_handoffs_address)] = Field(
         validation_alias=at("about.query"),
-        description="Address of the handoffs that the alert is about; null if there is none.",
+        description="Address of the list of affected handoffs; null if the alert has no such list.",
     )
 
 

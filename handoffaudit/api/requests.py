@@ -50,8 +50,8 @@ def check_names(request: HttpRequest, query: type[Schema]) -> None:
 def skip_parameters(**defaults: Any) -> Callable[[Any], Any]:
     """Return a decorator that calls an operation with `defaults` if a request has no query.
 
-    The operation must have no parameters in its path, and no throttle. Without the decorator, Ninja would check
-    parameters that nobody sent, for each of a thousand submissions a second.
+    The operation must have no parameters in its path. Raise `ValueError` if the operation has a throttle. Without the
+    decorator, Ninja would check parameters that nobody sent, for each of a thousand submissions a second.
     """
 
     def decorate(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -183,8 +183,8 @@ def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) ->
     """Return the body of at most `most` bytes, decompressed.
 
     Raise `Problem` 413 if the body is larger, 415 if its encoding is unknown, or 400 if the body is empty, cut off or
-    damaged, or if `Content-Length` is not a number. With `may_be_empty` an empty body is returned: an empty document
-    becomes a finding for its sender, not a refused request.
+    damaged, or if `Content-Length` is not a number. With `may_be_empty`, return an empty body, unless the request has
+    the header `Transfer-Encoding`: the caller turns an empty document into a finding for its sender.
     """
     check_length(request, most)
     stream = getattr(request, "_stream", None)
@@ -289,7 +289,7 @@ def with_filters(
         known = query.model_fields.keys() & declared.keys()
         wanted = [name for name in (names if only else dict.fromkeys((*names, *declared))) if name not in known]
         parameters: dict[str, Any] = {name: (str, _parameter(declared[name], max_length)) for name in wanted}
-        # No two schemas may share a name, not even those that no operation has.
+        # No two schemas may share a name, not even schemas that no operation uses.
         name, query.__name__ = query.__name__, f"{query.__name__}Own"
         made = create_model(f"{name}Filters", __base__=Schema, **parameters)
         # Pydantic takes the fields of the last base first.

@@ -354,7 +354,7 @@ class ReviewedOut(SummaryOut):
 
 
 class TelemetryOut(Answer):
-    """How a handoff was found in a trace. The trace arrived after the handoff, so no agent waited for the verdict."""
+    """How a handoff was found in a trace. The trace arrived after the handover, so no agent waited for the verdict."""
 
     text: str = Field(
         description="Where the handoff was read, and what was inferred.",

@@ -31,9 +31,10 @@ _WHITE = " \t\r\n"
 
 
 def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the items of a JSON array with their numbers, from 1. Raises `Stop` at a broken item.
+    """Yield the items of a JSON array with their numbers, from 1.
 
-    After a broken item there is no way to find the next item.
+    Raises `Stop` at a broken item and at an item that is longer than `longest` characters. In both cases, the start of
+    the next item cannot be found.
     """
     text = _ArrayText(stream)
     text.skip("[")
@@ -317,7 +318,11 @@ class Documents(Source):
             yield Piece(1, whole)
 
     def _detect_shape(self) -> str:
-        """Return `lines` if the file name says so, or if one of the first complete lines is a JSON object."""
+        """Return `lines` or `document`.
+
+        The shape is `lines` if the file name says so, or if the file begins with `{` and one of its first complete
+        lines is a JSON object.
+        """
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
         start = self._stream.peek(BUFFER_BYTES).lstrip()

@@ -199,8 +199,8 @@ def measure_model(
 ) -> None:
     """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked.
 
-    Raise `Stop` if the user does not agree, if there is no terminal to ask the user, or if the key, a setting or the
-    file of the answers cannot be used.
+    Raise `Stop` for standard input, for a file without usable data, if the user does not agree, if there is no terminal
+    to ask the user, or if the key, a setting or the file of the answers cannot be used.
     """
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
@@ -216,7 +216,7 @@ def measure_model(
 
 
 def _confirm(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
-    """Show the number of questions to ask, and their cost.
+    """Show how many questions would be asked and what they cost, and ask the user to agree.
 
     Raise `Stop` if the user does not agree, or if there is no terminal to ask the user.
     """

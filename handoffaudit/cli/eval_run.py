@@ -80,7 +80,7 @@ class _PlannedQuestion:
 def planned_items(
     path: str, kinds: Kinds, judge: LLMJudge, progress: ProgressLine | None = None
 ) -> Iterator[PlannedItem | SkippedLine]:
-    """Yield the items of a file; each call starts at the beginning of the file."""
+    """Yield the items and the unusable lines of a file; each call starts at the beginning of the file."""
     source, read_beside, place = Documents(path), reader_beside(path), 0
     for number, text in labelled_lines(source):
         try:
@@ -93,7 +93,7 @@ def planned_items(
             yield PlannedItem(place, kind, item, question)
             place += 1
         if progress:
-            progress.update(lambda: describe_progress(source, place))  # noqa: B023 -- called at once
+            progress.update(lambda: describe_progress(source, place))  # noqa: B023 -- called immediately
 
 
 def make_plan(
@@ -285,10 +285,10 @@ class Run:
         self._progress.update(self._describe_progress)
 
     def _check_outage(self, call: Call) -> None:
-        """Stop asking if this call shows that further calls would fail, because each of them would be retried.
+        """Stop asking if this call shows that further calls would fail. Each of these calls would take several tries.
 
-        The run stops if the breaker opens, after `MOST_FAILURES_IN_A_ROW` failures of any kind in a row, and at once
-        after a status in `_AT_ONCE`.
+        The run stops if the breaker opens, after `MOST_FAILURES_IN_A_ROW` failures of any kind in a row, or after a
+        single failure with a status in `_AT_ONCE`.
         """
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0

@@ -125,7 +125,10 @@ def rebuild() -> int:
 
 
 def _attribute_part() -> int:
-    """Attribute the oldest verdicts that are due. Return the number of their handoffs; 0 if the lease was lost."""
+    """Attribute the oldest verdicts that are due, and return the number of their handoffs.
+
+    Return 0 if nothing is due, or if the lease was lost.
+    """
     now, held_until = timezone.now(), LEASE.read()
     due = _list_due(MOST_VERDICTS)
     due_handoffs = {handoff for _, handoff, _ in due}

@@ -29,10 +29,10 @@ CHECKS_QUEUE = "semantic"
 TELLING = "handoffaudit.handoffs.tasks.tell_subscribers"
 
 # Submissions within this time share one message, because one message makes a worker judge all waiting handoffs. The
-# first message after a pause goes out at once. A message costs a millisecond of CPU time, as much as a submission.
+# first message after a pause goes out immediately. A message costs a millisecond of CPU time, as much as a submission.
 GATHER_SECONDS = 0.02
 
-# After more submissions than this in one pause, the workers are busy. The next pause is then `BUSY_SECONDS`.
+# After more submissions than this in one pause, the workers are busy anyway, so the next pause is `BUSY_SECONDS`.
 BUSY_ASKS = 3
 
 BUSY_SECONDS = 0.05
@@ -116,12 +116,12 @@ _sender_waker = _Waker(TELLING)
 
 
 def notify_workers() -> None:
-    """Request a wake-up of a worker soon; return at once."""
+    """Request a wake-up of a worker, and return before the wake-up is sent."""
     _waker.ask()
 
 
 def notify_senders() -> None:
-    """Request a wake-up of the webhook workers soon; return at once."""
+    """Request a wake-up of a webhook worker, and return before the wake-up is sent."""
     _sender_waker.ask()
 
 

@@ -122,7 +122,9 @@ class Retention:
     """
 
     name: Data = field(metadata=describe("Name", "The kind of data."))
-    days: int | None = field(default=None, metadata=describe("Keep for days", "The days to keep it; null: forever."))
+    days: int | None = field(
+        default=None, metadata=describe("Keep for days", "For how many days the data is kept; null: forever.")
+    )
     types: Mapping[str, int | None] = field(
         default_factory=dict,
         metadata=describe("Other terms by type", "Handoff types with other days; null: forever."),

@@ -27,7 +27,8 @@ _DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
 def convert(value: object, types: Collection[str]) -> Any:
     """Convert `value` to one of the JSON `types` without loss. Return None if the value cannot be converted.
 
-    Of several types, a number takes precedence over a boolean, and a boolean over an array.
+    If several types are possible, a number becomes a text rather than an integer. A text becomes a number rather than
+    a boolean, and a boolean rather than an array.
     """
     match value:
         case bool():

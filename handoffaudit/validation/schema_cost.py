@@ -132,7 +132,10 @@ def steps(of_levels: Iterable[int], cost: Profile) -> int:
 
 
 def levels(data: Any) -> list[int]:
-    """Return the amount of data on each level: the number of values, plus their text in pieces of 16 characters."""
+    """Return the amount of data on each level, down to `MAX_DEPTH`.
+
+    The amount is the number of values, plus the text of values and field names in pieces of 16 characters.
+    """
     found: list[int] = []
     level = [data]
     while level and len(found) <= MAX_DEPTH:

@@ -136,7 +136,7 @@ class ChainFacts(msgspec.Struct, frozen=True):
 
 
 class Critique(msgspec.Struct, frozen=True):
-    """The opinion of a second LLM.
+    """A critique: the second opinion of an LLM.
 
     `overall_score` lies from 0.0 to 1.0. `issues_found` are the findings as the LLM wrote them. `latency_ms` is the
     duration of the successful call.
@@ -196,7 +196,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def structural_issues(self) -> list[str]:
         """Return the blocking issues of the structural layers, each as `path: message`.
 
-        Senders of the payload format read this list.
+        An issue about the whole document has no path. Senders of the payload format read this list.
         """
         return [_line(issue) for issue in self._in_the_way() if issue.layer in STRUCTURAL_LAYERS]
 

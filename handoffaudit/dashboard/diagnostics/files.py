@@ -60,7 +60,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class FileIssue:
-    """A finding about a handoff file; `place` is the place in the file, empty for the file as a whole."""
+    """A finding about a handoff file.
+
+    `place` is the place in the content of the file. It is empty if the finding is about the whole file or about another
+    field of the report.
+    """
 
     code: str
     place: str

@@ -326,7 +326,7 @@ class _Builder:
         """Return how many entries of the part may be shown, besides the places of findings."""
         if self.bounds.only_found or not (part.node.is_open or self.bounds.fills_folded):
             return 0
-        # The entries of a list are alike, so a list starts short; a request for the rest returns more at once.
+        # The entries of a list are alike, so a list starts short; a request for the rest returns more entries.
         most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
         return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
 

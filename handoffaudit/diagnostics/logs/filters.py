@@ -174,7 +174,7 @@ class LogQuery(FilterSet):
         return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
 
     def matches(self, line: Line) -> bool:
-        """Return whether the fields of the line match. The search itself checks the text and the time of the line."""
+        """Return whether the fields of the line match. The search itself checks the log, the text and the time."""
         if self.kinds and line.kind not in self.kinds:
             return False
         if isinstance(line, BadLine):

@@ -193,12 +193,12 @@ class Approval(models.Model):
 
 
 class PassedOn(models.Model):
-    """The assignment of a handoff to one person; or, for a waiting handoff, to nobody in particular.
+    """The assignment of a handoff to one person. For a waiting handoff that is set aside, `to` is None.
 
-    The handoff keeps its state, and no rate counts the assignment. An assigned handoff is not in the review queue. The
-    assignment is valid while the handoff has this `version`. `over` says that a decision or a proposal ended the
-    assignment. `replaced` is the assignment that this assignment replaced (by, to, note, and at as text). The replaced
-    assignment is restored if this assignment is undone.
+    The handoff keeps its state, and no rate counts the assignment. A handoff with a valid assignment is not in the
+    review queue. The assignment is valid while the handoff has this `version` and `to` may decide. `over` says that a
+    decision or a proposal ended the assignment. `replaced` is the assignment that this assignment replaced (by, to,
+    note, and at as text). The replaced assignment is restored if this assignment is undone.
     """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)

@@ -98,7 +98,7 @@ def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
 
 
 def send_test(subscriber: Subscriber) -> Answer:
-    """Send a test event at once, without retries, and store its delivery in the log. Return the receiver's answer."""
+    """Send a test event without retries, store its delivery in the log, and return the receiver's answer."""
     pk, now = new_id(), timezone.now()
     payload = events.dump(pk, TEST, now, subscriber.tenant.slug, {})
     about = f"test:{uuid.uuid4().hex}"

@@ -78,7 +78,8 @@ def _list_missing_fields(lines: dict[str, list[str]]) -> list[str]:
 def _read_fields(block: str) -> dict[str, list[str]]:
     """Return the lines of each key, including the lines up to the next key.
 
-    A line that begins with three dashes or three backticks ends the block. If a key is repeated, its last value counts.
+    After the first key, a line that begins with three dashes or three backticks ends the block. If a key is repeated,
+    its last value counts.
     """
     found: dict[str, list[str]] = {}
     current: list[str] | None = None

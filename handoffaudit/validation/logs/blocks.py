@@ -41,7 +41,10 @@ class Block:
 
 
 def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
-    """Yield the blocks of a stream that comes in pieces of any size. The lines before an error are the last block."""
+    """Yield the blocks of a stream that comes in pieces of any size.
+
+    If the stream raises an error, yield the lines before the error as the last block, and raise the error again.
+    """
     cutter = Cutter(first_line)
     try:
         yield from cutter.feed(stream)

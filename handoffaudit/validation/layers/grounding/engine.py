@@ -1,4 +1,4 @@
-"""The search for every concrete value of a claim in the sources, and the marks of a claim."""
+"""The marks of a claim: each concrete value of the claim is looked up in the sources."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -71,7 +71,7 @@ class Records:
 
 
 def records_of(text: str) -> Records | None:
-    """Return the facts of JSON, a Python literal, CSV with a header or `key: value` lines, or None for prose."""
+    """Return the facts of JSON, a Python literal, CSV with a header or `key: value` lines; else None."""
     if is_literal(text):
         value = _parse_literal(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))

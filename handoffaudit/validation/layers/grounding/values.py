@@ -369,8 +369,8 @@ _SCALED = re.compile(
     r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])"
 )
 
-# Every match of `_SCALED` contains a match of this pattern. Most texts have no match, and this search takes a third of
-# the time.
+# Every match of `_SCALED` contains a match of this pattern. Most texts have no match, and a search for this pattern
+# takes a third of the time of a search for `_SCALED`.
 _MAY_SCALE = re.compile(r"[0-9][ -]?(?:[kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,8 +43,9 @@ def main() -> None:
     # On SIGTERM, a run still ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     machine = report.machine()
-    rows = []
-    for name in asked.names or SUITES:
+    names = asked.names or list(SUITES)
+    rows: list[report.Row] = []
+    for number, name in enumerate(names, 1):
         began = time.monotonic()
         print(f"{name} …", file=sys.stderr, flush=True)
         try:
@@ -55,18 +57,19 @@ def main() -> None:
             traceback.print_exc()
             rows.append(report.Row(f"{name} failed", f"{type(error).__name__}: {error}".splitlines()[0][:200]))
         print(f"  took {time.monotonic() - began:.0f} s", file=sys.stderr)
-    text = f"{machine}\n\n{report.table(rows)}\n"
-    print(text)
-    if asked.write:
-        how = (
-            "--quick: small and short, so that the figures only show that everything works"
-            if asked.quick
-            else "in full"
-        )
-        what = " ".join(asked.names) or ALL
-        RESULTS.write_text(f"# Results\n\nWritten by `python -m benchmarks {what}`, {how}. {text}")
+        if asked.write:
+            # A full run takes an hour or more, so the figures of a run that somebody stops must not be lost.
+            _write_results(asked, f"{machine}\n\n{report.table(rows)}\n", names[number:])
+    print(f"{machine}\n\n{report.table(rows)}\n")
     if any(row.what.endswith(" failed") for row in rows):
         sys.exit(1)
+
+
+def _write_results(asked: argparse.Namespace, text: str, missing: Sequence[str]) -> None:
+    what = " ".join(asked.names) or ALL
+    how = "--quick: small and short, so that the figures only show that everything works" if asked.quick else "in full"
+    rest = f" The run was stopped before: {', '.join(missing)}." if missing else ""
+    RESULTS.write_text(f"# Results\n\nWritten by `python -m benchmarks {what}`, {how}.{rest} {text}")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,10 @@ class Channel(filesystem.Channel):
             raise ChannelError(f"Cannot add a message to {folder}") from error
 
     def _queue_bind(self, *arguments: Any) -> None:
-        """Bind the queue, with retries: of two processes that start at once, one may find the other's file empty."""
+        """Bind the queue, with retries.
+
+        If two processes start at the same time, one process may read a file that the other process has not filled yet.
+        """
         for left in reversed(range(BINDING_TRIES)):
             try:
                 super()._queue_bind(*arguments)  # type: ignore[no-untyped-call]

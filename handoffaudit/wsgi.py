@@ -230,7 +230,7 @@ def limit_waits() -> None:
 
 
 def replace_closed(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Replace a connection that the server closed with another connection of the pool."""
+    """If the server has closed the connection, replace it by another connection of the pool."""
     if connection.vendor == "postgresql" and not is_open(connection.connection):
         connection.close()
         connection.connect()

@@ -53,7 +53,7 @@ class Role(models.TextChoices):
         return [role for role in cls if role.includes(other)]
 
 
-# Each role has the rights of these roles. Two roles may differ without one including the other.
+# Each role has the rights of these roles. The table allows two roles of which neither includes the other.
 INCLUDED: Final = {
     Role.VIEWER: {Role.VIEWER},
     Role.REVIEWER: {Role.VIEWER, Role.REVIEWER},

@@ -89,6 +89,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         """Return the provider's discovery document.
 
         Raise `ProviderError` for a document that cannot be read, or that names another issuer or an unusable address.
+        Raise `requests.RequestException` if the provider cannot be reached.
         """
         address = self.get_provider().server_url
         found: dict[str, Any] = _read(address)
@@ -273,7 +274,10 @@ def _refusal(request: HttpRequest, heading: str, remedy: str, status: int) -> Im
 
 
 def _identify(claims: Mapping[str, Any], userinfo: Mapping[str, Any]) -> Identity:
-    """Return the account that the tokens describe; its e-mail address is empty unless the provider verified it."""
+    """Return the account that the ID token and UserInfo describe.
+
+    The e-mail address of the account is empty unless the provider verified the address.
+    """
     email = next((found for one in (claims, userinfo) if (found := _verified_email(one))), "")
     merged = {**userinfo, **claims}
     return Identity(issuer=claims["iss"], subject=claims["sub"], email=email, claims=merged)

@@ -83,7 +83,7 @@ def refuse_emptied() -> None:
 
 
 def _try_connection() -> None:
-    """Connect once without the pool, which would retry for half a minute if the server is away."""
+    """Connect to PostgreSQL once, without the pool, which would retry for half a minute if the server is away."""
     if connection.vendor == "postgresql":
         parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
         psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}).close()

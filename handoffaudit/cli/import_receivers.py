@@ -26,7 +26,7 @@ TRIES = 8
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
-# The longest `Retry-After` that the client obeys, in seconds.
+# The longest time that the client waits because of a `Retry-After` header, in seconds.
 LONGEST_WAIT_ASKED = 300.0
 
 BUSY = {429, 502, 503, 504}
@@ -166,7 +166,7 @@ def describe_refusal(status: int, response: dict[str, Any]) -> str:
 
 
 def _parse_seconds(header: str | None) -> float:
-    """Return the seconds of a `Retry-After` header, or 0 if it is absent or a date."""
+    """Return the seconds of a `Retry-After` header, at most `LONGEST_WAIT_ASKED`; 0 without a header or for a date."""
     return min(float(header), LONGEST_WAIT_ASKED) if header and header.isdecimal() else 0.0
 
 

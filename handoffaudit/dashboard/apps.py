@@ -45,7 +45,7 @@ class _Template(Template):
 
 
 class Templates(DjangoTemplates):
-    """Django's backend for templates, whose contexts are freed at once when a page is rendered."""
+    """Django's template backend, which frees the context of a page as soon as the page is rendered."""
 
     def from_string(self, template_code: str) -> Template:
         return _Template(super().from_string(template_code).template, self)

@@ -55,7 +55,12 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
             "to-review", "Waiting for review", "sort=waiting", "Groups with handoffs that wait for a person, most first"
         ),
         BuiltIn("seen-last", "Seen last", "sort=newest", "Groups by their last handoff, newest first"),
-        BuiltIn("growing", "Growing", "sort=growing", "More handoffs in the last 7 days than in the 7 before"),
+        BuiltIn(
+            "growing",
+            "Growing",
+            "sort=growing",
+            "At least 10 handoffs in the last 7 days, and 1.5 times as many as in the 7 days before",
+        ),
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent groups first"),
     ),
     "review": (
@@ -288,9 +293,10 @@ def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
 def redirect_without_blanks(
     request: HttpRequest, filters: FilterSet, query: str, tabs: Tabs
 ) -> HttpResponseRedirect | None:
-    """Return a redirect to the address without empty filters, or None if the address has none.
+    """Return a redirect to the address without empty filters.
 
-    A form without JavaScript also sends its empty fields. People save and share the address without them.
+    Return None if the address has no empty filter, or if HTMX sent the request. A form without JavaScript sends its
+    empty fields, too. With the redirect, people save and share an address without these fields.
     """
     blank = {name for name, text in request.GET.items() if not str(text).strip()}
     if is_htmx(request) or blank.isdisjoint(filters.parameters()):
@@ -299,7 +305,10 @@ def redirect_without_blanks(
 
 
 def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) -> HttpResponseRedirect | None:
-    """Return a redirect from the bare address of a list to its default view, or None if there is none."""
+    """Return a redirect from the address of a list to the default view of the list.
+
+    Return None if the address has a query, if HTMX sent the request, or if the list has no default view.
+    """
     if request.GET or is_htmx(request):
         return None
     view = view_of(defaults_of(request, who, page).in_force, page)

@@ -225,7 +225,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An agent that is neither declared nor registered as a skill.
+    """An agent that no declared route names and that is not registered as a skill.
 
     `nearest` is the known agent that the sender may have meant, or empty.
     """
@@ -238,7 +238,7 @@ class Unknown:
 class Agents:
     """The agents of a period, compared with the `declared` routes.
 
-    `knows` says that at least one agent is declared or registered as a skill.
+    `knows` says that at least one agent is named by a declared route or registered as a skill.
     """
 
     edges: AgentRoutes

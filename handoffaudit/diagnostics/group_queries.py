@@ -236,7 +236,11 @@ _After = tuple[str, int, int]
 def _list_urgent(
     rows: "QuerySet[FindingGroup]", numbers: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Return the groups in the default order: in each of `_PARTS`, most waiting first, then latest seen first."""
+    """Return the groups in the default order, at most `number` of them.
+
+    In each of `_PARTS`, groups with waiting handoffs come first, the most waiting handoffs first. The groups without
+    waiting handoffs follow, the last seen first.
+    """
     found: list[tuple[FindingGroup, int]] = []
     steps = [step for part in _PARTS for step in (part, f"quiet-{part}")]
     for step in steps[steps.index(after[0]) if after else 0 :]:

@@ -25,7 +25,7 @@ NOTHING = FileTally()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An agent's tally in each phase (None if the agent did not run), its overall tally and its change."""
+    """An agent's tally in each phase (None if the agent has no file in the phase), its overall tally and its change."""
 
     agent: str
     cells: Sequence[FileTally | None]
@@ -84,7 +84,11 @@ def load_reasons(tenant: Tenant, window: Window) -> Reasons:
 
 
 def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = ()) -> Matrix:
-    """Return the tallies by agent and phase. `overall` covers all files, including pairs beyond the limit."""
+    """Return the tallies by agent and phase.
+
+    `pairs` may leave out some pairs of agent and phase, and `overall` covers the files of all pairs. `before` holds the
+    pairs of the previous period.
+    """
     cells = {(pair.agent, pair.phase): pair.tally for pair in pairs}
     by_agent = _sum_by((agent, tally) for (agent, _), tally in cells.items())
     by_phase = _sum_by((phase, tally) for (_, phase), tally in cells.items())

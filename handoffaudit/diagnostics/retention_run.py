@@ -61,7 +61,7 @@ class _Overtaken(Exception):
 
 
 def begins_at(table: Table[Retention]) -> datetime | None:
-    """Return the time from which on the current rules apply, or None for the default rules, which apply at once."""
+    """Return the time from which on the current rules apply, or None for the default rules, which always apply."""
     return table.changed_at + first_after() if table.changed_at else None
 
 
@@ -86,7 +86,10 @@ def anything_due() -> bool:
 
 
 def remove_due(seconds: float) -> bool:
-    """Remove due data for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
+    """Remove due data until all is removed, `seconds` have passed, or handoffs wait.
+
+    Return False if data is left after `seconds`, so that the caller should call again without a pause.
+    """
     held_until = LEASE.acquire()
     if held_until is None:
         return True
@@ -188,7 +191,10 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
 
 
 def _record_begin(tenant: Tenant, one: RetentionRun, before: datetime) -> None:
-    """Record once that a run begins to remove rows. The verification of seals expects missing rows from then on."""
+    """Record that a run begins to remove rows. The verification of seals expects missing rows from then on.
+
+    Record this again only for a later `before`.
+    """
     rows = AuditEntry.objects.filter(tenant=tenant, action=BEGUN, target=one.kind, at__gte=one.started_at)
     newest = rows.order_by("-number").first()
     if newest is None or datetime.fromisoformat(str(newest.detail["before"])) < before:
@@ -197,9 +203,10 @@ def _record_begin(tenant: Tenant, one: RetentionRun, before: datetime) -> None:
 
 
 def _enter_partition(tenant: Tenant, one: RetentionRun) -> uuid.UUID | None:
-    """Return the id at which the next batch must end, if any, so that a run enters each partition with a new batch.
+    """Return the id before which the next batch must end, or None if no handoff is due.
 
-    A partition that the run enters is dropped if no tenant needs it.
+    The id is the end of a partition, so that a run enters each partition with a new batch. A partition that the run
+    enters is dropped if no tenant needs it.
     """
     terms = Terms(_rule_of(one), one.started_at, legal_holds.read(tenant))
     due = KINDS[Data.HANDOFFS].list_due(tenant, terms).filter(pk__gt=one.reached)
@@ -226,9 +233,8 @@ def _drop_emptied() -> None:
 def _drop(found: Sequence[Partition]) -> None:
     """Drop partitions if they are empty, or if all their handoffs are due in all tenants.
 
-    In the second case, a run then removes the handoff rows.
-
-    While another transaction uses a table for long, the partitions stay, and the rows are deleted instead.
+    In the second case, a run then removes the handoff rows. While another transaction uses a table for long, the
+    partitions stay, and the rows are deleted instead.
     """
     for _ in range(_DROP_TRIES):
         try:
@@ -316,8 +322,7 @@ class Standing:
     """The state of one kind of data in a tenant.
 
     The next run begins at `next_at`, and `goes` counts the items that it removes. Both are None if the data is kept
-    forever.
-    `last` is the newest run, finished or not.
+    forever. `last` is the newest run, finished or not.
     """
 
     rule: Retention

@@ -345,8 +345,8 @@ def compare_pair(before: Handoff, after: Handoff, names: tuple[str, str] = ("", 
     return _make_attempt(after, _parse_document(before, names[0]), _parse_document(after, names[1]))
 
 
-# The search for an accepted handoff reads at most this many earlier handoffs of the trace, and accepted handoffs of the
-# route.
+# The search for an accepted handoff reads at most `MOST_OF_TRACE` earlier handoffs of the trace, and at most
+# `MOST_OF_ROUTE` accepted handoffs of the route.
 MOST_OF_TRACE, MOST_OF_ROUTE = 500, 20
 
 

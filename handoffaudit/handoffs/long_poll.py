@@ -195,9 +195,9 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
 def wait_for_all(tenant_id: int, pks: Collection[uuid.UUID], states: Collection[str], seconds: float) -> None:
     """Wait until all these handoffs have left these states, at most `seconds`.
 
-    The request waits for one handoff at a time, always the newest, because workers judge in the order of arrival. So a
-    batch counts as one waiting request, and its number of queries depends on the time and not on the number of
-    handoffs.
+    The request waits for one handoff at a time, always the newest: workers judge in the order of arrival, so the newest
+    is usually judged last. So a batch counts as one waiting request, and its number of queries depends on the time and
+    not on the number of handoffs.
     """
     deadline = time.monotonic() + seconds
     rows = Handoff.objects.filter(tenant=tenant_id, state__in=states).order_by("-id").values_list("pk", "version")

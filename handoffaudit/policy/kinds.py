@@ -143,8 +143,8 @@ def stamp_roles(tenant: Tenant, rows: Iterable[DeclaredRole], actor: str) -> lis
 
 MOST_TENANTS = 256
 
-# The key, number and time of each kind's newest version. The number alone is not enough, because a restored database
-# may use a number again.
+# Each kind with the key, number and time of its newest version. The number alone is not enough, because a restored
+# database may use a number again.
 Newest = tuple[tuple[str, int, int, object], ...]
 
 

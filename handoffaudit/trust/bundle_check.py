@@ -81,9 +81,9 @@ def describe_left_out(left_out: Mapping[str, int]) -> list[str]:
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file that refuses long reads: `zipfile` reads the list of the files in a ZIP file at once, however long it is.
+    """A file that refuses long reads: `zipfile` reads the list of the files in a ZIP file in one call, however long.
 
-    A longer read raises `WrongBundle`.
+    A read of more than `LONGEST_READ` bytes raises `WrongBundle`.
     """
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -95,7 +95,10 @@ class _BoundedReader(io.BufferedReader):
 
 
 def check(path: Path, key: str | None) -> Result:
-    """Check a bundle. With `key`, a manifest that is signed with another key is a problem. Raise `WrongBundle`."""
+    """Check a bundle. With `key`, a manifest that is signed with another key is a problem of the result.
+
+    Raise `WrongBundle` for a file that cannot be read, is not a bundle, or has a manifest with a wrong signature.
+    """
     try:
         with _BoundedReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             return _check(archive, key)

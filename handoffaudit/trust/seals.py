@@ -206,7 +206,7 @@ class _Batch:
 def seal_batch(key: SealKey) -> bool:
     """Seal the next batch of events with their verdicts. Return whether there may be more.
 
-    Raise `WrongKey` if a tenant's seals need another key, or `_Overtaken` if another process sealed the batch.
+    Raise `WrongKey` if seals need another key, or `_Overtaken` or `IntegrityError` if another process sealed the batch.
     """
     progress = SealProgress.objects.get_or_create(pk=1)[0]
     ids = list(Event.objects.filter(id__gt=progress.reached).order_by("id").values_list("id", flat=True)[:BATCH])
@@ -366,8 +366,8 @@ def seal_facts(seal: Seal) -> dict[str, Any]:
 def change_key(old: SealKey | None, new: SealKey) -> int:
     """Let the key `new` sign from now on, in every tenant; return the number of changed chains.
 
-    Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if `old` is not
-    the key of a chain.
+    Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if a chain is
+    signed with another key than `old`.
     """
     number = 0
     with transaction.atomic():

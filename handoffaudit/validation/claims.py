@@ -189,10 +189,10 @@ def extract(
 
     Claims are the texts and numbers at `fields`. Without fields, claims are the texts and numbers at the top of the
     object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
-    only if it is cited or assumed. `supplied` holds the names of the sources that can be cited. `place_of` maps a
-    location in the data to its place in the document. `is_text` is True if the document has a text in place of the
-    data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all, and neither
-    are the fields after it, so that the result does not depend on the order of keys in the data.
+    only if it cites a source or is an assumption. `supplied` holds the names of the sources that can be cited.
+    `place_of` maps a location in the data to its place in the document. `is_text` is True if the document has a text in
+    place of the data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all,
+    and neither are the fields after it, so that the result does not depend on the order of keys in the data.
     """
     stating: Any = data
     for key in within:
@@ -303,8 +303,8 @@ def _text(value: Any) -> str:
 def parse_fields(plain: object) -> tuple[str, ...]:
     """Return the claim fields of a type from plain JSON: a list of dotted paths, without duplicates.
 
-    Raises InvalidConfigError if `plain` is not a list or has more than 100 paths. Otherwise, the error has every flaw
-    of the paths: not a text, invisible characters, or not a path that can be read.
+    Raises InvalidConfigError if `plain` is not a list, has more than 100 paths, or has paths with flaws. A path is
+    flawed if it is not a text, has invisible characters, or cannot be read. The error lists every flawed path.
     """
     if not isinstance(plain, list):
         raise InvalidConfigError(

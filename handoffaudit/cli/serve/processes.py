@@ -268,7 +268,8 @@ def run_asker() -> None:
 def start_celery(queue: str, threads: int) -> None:
     from handoffaudit.celery import app
 
-    # Celery warns about every worker that runs as root. This worker reads only messages of the product, as JSON.
+    # Celery warns about every worker that runs as root, because pickled messages can run code. This worker reads only
+    # messages of the product, as JSON.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     # `celery worker` starts a worker in the same way, but also loads the prompt of Celery's shell, which takes 5 MB.
     worker = app.Worker(

@@ -226,7 +226,10 @@ def _editor_in(request: HttpRequest, now: Sets, one: BusinessRuleSet) -> Editor 
 
 
 def _first_rule(request: HttpRequest, who: TenantMembership, editor: Editor, saved: Sets) -> HttpResponse | None:
-    """Open the editor of the first rule after a new set is saved, because a set without rules has no effect."""
+    """Open the editor of the first rule after a new set is saved, because a set without rules has no effect.
+
+    Return None after any other change.
+    """
     if not isinstance(editor, SetEditor) or not editor.is_new:
         return None
     return finish(

@@ -107,7 +107,10 @@ def read_phase(plain: object) -> Phase:
 
 
 def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> ObjectiveCheck:
-    """Return the result for the objective, from a verdict in API format. Without a `final` verdict, it is UNKNOWN."""
+    """Return the result for the objective, from a verdict in API format.
+
+    The status is UNKNOWN without a verdict, if the verdict is not `final`, and while the LLM check is pending.
+    """
     if verdict is None or not final or _LAYER in verdict["pending"]:
         return ObjectiveCheck(Status.UNKNOWN, NO_VERDICT)
     model = verdict["validator_model"] or ""

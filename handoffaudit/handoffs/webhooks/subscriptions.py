@@ -119,7 +119,10 @@ class SubscriptionValues:
 
 
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Create a webhook, with a secret if its requests are signed. Raise `Refused`."""
+    """Create a webhook, with a secret if its requests are signed.
+
+    Raise `Refused` for an invalid value, or if the tenant has `MOST` webhooks already.
+    """
     if kind not in SubscriberKind.values:
         remedy = f"choose from {', '.join(SubscriberKind.values)}."
         raise Refused(f"{kind[:40]!r} is not a kind of webhook", "kind", remedy)
@@ -137,7 +140,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
 
 
 def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Change a webhook. Raise `Refused` or `Subscriber.DoesNotExist`."""
+    """Change a webhook. Raise `Refused` for an invalid value, or `Subscriber.DoesNotExist`."""
     columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
     with transaction.atomic():
         found = _lock(tenant, pk)

@@ -57,7 +57,10 @@ def find(document: Document) -> NativeHandoff | None:
 
 
 def find_resembling(document: Document) -> Framework | None:
-    """Return the framework whose record a document resembles, if the record cannot be read as a handoff."""
+    """Return the framework whose record a document resembles, or None.
+
+    Return None also for a document that can be read as a handoff, and for an event of an agent host.
+    """
     if _OF_A_HOST in document or find(document):
         return None
     return next((framework for framework in FRAMEWORKS if framework.resembles(document)), None)

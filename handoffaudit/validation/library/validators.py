@@ -111,7 +111,7 @@ class EvidenceValidator:
     `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source. `claim_fields` maps an output
     type to the dotted paths of its claims (`*` stands for any list item or object value): at most 100 paths of at most
     300 characters. For a type in `claim_fields`, the given paths replace the shipped paths. For a type without paths,
-    every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it names a
+    every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it cites a
     source or is an assumption.
 
     Raises InvalidConfigError for the first output type with unusable paths. The error lists every flaw of these paths.

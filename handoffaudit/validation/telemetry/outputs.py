@@ -91,7 +91,10 @@ def _read_repr(text: str) -> dict[str, Any] | None:
 
 
 def text_of(value: object) -> str:
-    """Return a text unchanged, and the JSON of any other value. Return an empty text for None."""
+    """Return a text unchanged, and the JSON of any other value.
+
+    Return an empty text for None, and for a value that cannot be written as JSON.
+    """
     if isinstance(value, str):
         return value
     if value is None:

@@ -313,7 +313,7 @@ def _merge(spans: list[_Span]) -> list[_Span]:
 
 
 def _fences(text: str) -> Iterator[_Span]:
-    """Yield the fenced blocks that hold code. A fence around prose hides nothing."""
+    """Yield the spans of fenced blocks that hold code. A fenced block of prose is left out."""
     opened: tuple[int, int, str] | None = None
     for match in _FENCE.finditer(text):
         if opened is None:
@@ -348,7 +348,7 @@ def _long_formulas(text: str) -> Iterator[_Span]:
 
 
 def _tagged_code(text: str) -> Iterator[_Span]:
-    """Yield the spans of code between HTML tags. A tag that is not closed hides nothing."""
+    """Yield the spans of code between HTML tags. A tag that is not closed is left out."""
     folded = text.lower()
     unclosed: set[str] = set()
     at = 0

@@ -241,7 +241,10 @@ def is_confidence(claim: Claim) -> bool:
 
 
 def puts_out(record: Record) -> bool:
-    """Return whether all texts of the data are JSON, which is the output of a program and no claim of an agent."""
+    """Return whether all texts at the top of the data are JSON, and there is at least one.
+
+    JSON is the output of a program and no claim of an agent.
+    """
     texts = [text for value in record.data.values() if isinstance(value, str) and (text := value.strip())]
     return bool(texts) and all(map(is_json, texts))
 

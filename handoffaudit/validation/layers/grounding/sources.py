@@ -228,7 +228,7 @@ class SourceIndex:
         return list(islice(moments_in(self.text), _MAX_NUMBERS))
 
     def find(self, wanted: str) -> int:
-        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if there is none."""
+        """Return the offset of `wanted` (in lower case), or -1 if no occurrence is a whole word or number."""
         known = self._found.get(wanted)
         if known is None:
             known = self._found[wanted] = self._search(wanted)
@@ -240,6 +240,7 @@ class SourceIndex:
         text, size = self.folded, len(wanted)
         if len(text) > _LONG and self._lacks_word_of(wanted):
             return -1
+        # Of many occurrences, only the first are looked at.
         at = text.find(wanted)
         for _ in range(_MAX_PLACES):
             if at < 0 or _is_whole(text, at, at + size):
@@ -385,7 +386,7 @@ def _figures(text: str) -> dict[str, None]:
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether a match is not part of a longer value: `12` is not in `312`, `12.5` or `1,012`."""
+    """Return whether a match is not part of a longer value: `12` is not in `312` or `12.5`. A comma ends a value."""
     if start and text[start - 1].isalnum() and text[start].isalnum():
         return False
     if end < len(text) and text[end].isalnum() and text[end - 1].isalnum():

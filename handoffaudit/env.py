@@ -216,7 +216,7 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
 def broker_options(redis_url: str, queue_folder: Path) -> dict[str, Any]:
     """Return Celery's options of Redis, or of the queue in the data folder if there is no Redis."""
     if redis_url:
-        # A wake-up must not wait for a broker that is away or silent: a request may send one.
+        # Requests send wake-ups, so a wake-up must not wait for a broker that is away or silent.
         return {"visibility_timeout": 120, "socket_connect_timeout": 1, "socket_timeout": 2, "max_retries": 0}
     return {
         "data_folder_in": str(queue_folder / "messages"),
@@ -261,7 +261,8 @@ def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
     if settings["ENGINE"] == "django.db.backends.sqlite3":
         settings["CONN_MAX_AGE"] = None
         settings["OPTIONS"] = {
-            # A deferred transaction that reads first cannot wait for another writer when it writes: it fails at once.
+            # If a deferred transaction reads first and then writes while another writer is active, the write fails
+            # immediately, without waiting for the other writer.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "factory": LimitedConnection,

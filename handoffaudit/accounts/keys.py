@@ -91,7 +91,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def check_patterns(given: Iterable[str]) -> list[str]:
-    """Return the names and patterns without blanks around them and without repetitions.
+    """Return the names and patterns without blanks around them. Empty texts and repetitions are left out.
 
     Raise `Refused` if there are too many, or if one is too long or has characters that cannot be shown.
     """
@@ -161,7 +161,10 @@ def authenticate(secret: str) -> KeyIdentity | None:
 
 
 def recall(secret: str) -> KeyIdentity | None:
-    """Return the identity of a secret from the cache, or None if the database must be read or written first."""
+    """Return the identity of a secret from the cache, or None if the cache cannot give the answer of `authenticate`.
+
+    The result is None for a secret that is not cached or is expired, and if the database must be read or written first.
+    """
     kept = _cache.get(digest(secret)) if secret.isascii() else None
     if kept is None or kept.fresh_until <= time.monotonic() or min(kept.expires_at, kept.touch_at) <= time.time():
         return None
@@ -215,7 +218,8 @@ def _touch(kept: _CachedKey, now: float) -> None:
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # The request must succeed even if the database takes no writes. Then a use after `TOUCH_SECONDS` records the time.
+    # The request must succeed even if the database takes no writes. In this case, the first use after another
+    # `TOUCH_SECONDS` records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
@@ -269,7 +273,7 @@ def create(
 
 @transaction.atomic
 def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
-    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in other processes. Idempotent.
+    """Revoke a key: immediately in this process, and within `KEY_CACHE_SECONDS` in other processes. Idempotent.
 
     Raise `Refused` if the tenant has no such key.
     """
@@ -287,9 +291,10 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
 
 @transaction.atomic
 def bind(*, tenant: Tenant, key_id: int, agents: Iterable[str], actor: str) -> Key:
-    """Set the agents that a key may speak for, at once in this process and within `KEY_CACHE_SECONDS` in others.
+    """Set the agents that a key may speak for.
 
-    Without any agent, the key speaks for all. Idempotent. Raise `Refused` if the tenant has no such key, if the key is
+    The change takes effect immediately in this process, and within `KEY_CACHE_SECONDS` in other processes. Without any
+    agent, the key speaks for all. Idempotent. Raise `Refused` if the tenant has no such key, if the key is
     revoked, or if an agent cannot be used.
     """
     lock_tenant(tenant)
@@ -355,9 +360,10 @@ _recorded: dict[int, dict[str, float]] = {}
 
 
 def record_refusal(tenant: Tenant, limit: AgentLimit, agent: str) -> None:
-    """Record in the audit log that a key was refused because of an agent, at most once per agent in an hour.
+    """Record in the audit log that a key was refused because of an agent.
 
-    A program with the wrong key may be refused a thousand times a minute, so most calls only look into memory.
+    In an hour, each agent of a key is recorded at most once, and at most `MOST_AUDITED` agents of a key are recorded. A
+    program with the wrong key can be refused a thousand times a minute, so most calls only look into memory.
     """
     if not _is_due(limit.key_id, agent, time.monotonic()):
         return

@@ -1,4 +1,4 @@
-"""`handoffaudit demo`: agents of a real framework hand over work live, on a server that is removed afterwards."""
+"""`handoffaudit demo`: agents of a real framework hand over work live, on a temporary server."""
 
 import os
 import select
@@ -17,8 +17,8 @@ from handoffaudit.cli.terminal import example
 # The program of the agents, and the policies of their handoffs: files in `handoffaudit.samples`.
 CREW, POLICY = "crew.py", "crew-policy.yaml"
 NEEDED = ("pydantic_ai", "handoffaudit_client")
-# Settings of another server, which the demonstration must neither use nor change, and keys that cost money. Without its
-# issuer, the server uses no other setting of the sign-in provider.
+# Settings that belong to another server, whose data the demonstration must neither use nor change; and keys that cost
+# money. Without `HANDOFFAUDIT_OIDC_ISSUER`, the server ignores all other settings of the sign-in provider.
 FOREIGN = (
     *("DATABASE_URL", "DATABASE_REPLICA_URL", "REDIS_URL", "ANTHROPIC_API_KEY", "HANDOFFAUDIT_MODEL_PROVIDER"),
     *("HANDOFFAUDIT_DATA", "HANDOFFAUDIT_STATIC", "HANDOFFAUDIT_CHECKPOINTS", "HANDOFFAUDIT_EVENTS_FILE"),
@@ -47,8 +47,8 @@ FOREIGN = (
 def command(port: int, pace: float, keep: str | None, python: str | None, *, once: bool) -> None:
     """Watch agents hand over work: one run is sound, one invents a price, one loops, and one waits for you.
 
-    The agents are real agents of Pydantic AI with scripted models, so no LLM is asked. The server has its own data,
-    which is removed when you stop it with Ctrl-C, unless you name a folder with --keep.
+    The agents are real agents of Pydantic AI with scripted models, so no LLM is asked. The server has its own data.
+    The data is removed when you stop the server with Ctrl-C, unless you name a folder with --keep.
     """
     python = python or sys.executable
     check_python(python)
@@ -80,9 +80,9 @@ def check_python(python: str) -> None:
 
 
 def wait_for_enter(supervisor: Supervisor) -> bool:
-    """Let a person sign in before the agents begin, and return False if a signal came first.
+    """Wait for Enter, so that a person can sign in before the agents begin. Return False if a signal came first.
 
-    Return at once if standard input is not a terminal.
+    If standard input is not a terminal, do not wait.
     """
     if not sys.stdin.isatty():
         return not supervisor.stopping

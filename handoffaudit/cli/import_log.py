@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 # Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# The server counts the lines of an upload before it answers only if the upload has at most 9 MiB and 250,000 lines.
-# Above 8 MiB, the server limits the compression ratio, and a log of equal lines would exceed the limit. Even with one
-# more block, a part stays below these bounds.
+# The answer of the server has the final counts of lines only if the upload has at most 9 MiB and 250,000 lines. Above
+# 8 MiB, the server limits the compression ratio, and a log of equal lines would exceed the limit. The last block of a
+# part may exceed `PART_BYTES` or `PART_LINES`, but the part stays below the bounds of the server.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000

@@ -68,7 +68,7 @@ def backup(file: Path) -> None:
 
 
 def _refuse_damage(database: Path, copy: Path) -> None:
-    """Raise `Stop` if the copy is damaged, because the original database is then damaged, too."""
+    """Raise `Stop` if the copy is damaged. A damaged copy shows that the original database is damaged, too."""
     if damage := find_damage(copy, thorough=True):
         raise _build_damage_error(database, damage)
 
@@ -227,8 +227,9 @@ def _is_code(code: str) -> bool:
 def sign_in_link(name: str, *, reset_second_factor: bool) -> None:
     """Make a one-time link for the person NAME and print only the link on standard output.
 
-    The person chooses a new password with the link or, if sign-in with a password is switched off, is signed in at
-    once. The link works for three days, and ends earlier links. The audit log records the link.
+    The person chooses a new password with the link or, if sign-in with a password is switched off, is signed in
+    immediately. The link works for three days. Earlier links of the person stop working. The audit log records the
+    link.
     """
     start_with_database()
     from django.conf import settings

@@ -161,7 +161,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _stats(period: Period, totals: Mapping[str, int], before: Mapping[str, int]) -> dict[str, Any]:
     """Return the numbers by state, and their differences to the previous period.
 
-    `figures` holds the states of `ORDER`, and other states where they have handoffs. `seen` joins all numbers into one
+    `figures` holds the states of `ORDER`, and other states if they have handoffs. `seen` joins all numbers into one
     text, by which a poll detects that a page shows older numbers.
     """
     shown = [state for state in State if state in ORDER or totals.get(state)]
@@ -227,7 +227,10 @@ def _newer(
 
 
 def _newer_parts(request: HttpRequest, who: TenantMembership, figures: dict[str, Any], shown: Shown) -> Iterator[str]:
-    """Yield the parts that show older numbers. A list keeps its number of rows, so that nothing below moves."""
+    """Render again and yield the parts whose numbers are outdated on the open page.
+
+    A list gets no more rows than the open page shows, so that nothing below the list moves.
+    """
     if figures["total"] and request.GET.get("none") == "1":
         yield render_to_string("dashboard/overview/page.html#none", figures, request)
     for part in _PARTS:

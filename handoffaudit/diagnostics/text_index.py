@@ -1,7 +1,7 @@
 """The words of blocked handoffs: their index, which a worker fills after judging, and the search in it.
 
 The words are stored in `BlockedText`. PostgreSQL finds them with a GIN index over a `tsvector`, SQLite with FTS5. Both
-match whole words without a stemmer, and the last word of a search also as the beginning of a word.
+match whole words without a stemmer. The last word of a search also matches longer words that begin with it.
 """
 
 import re
@@ -71,7 +71,7 @@ def create_index() -> None:
     """Create the index of the words if it is missing. Called after each migration.
 
     FTS5 takes the words from the table. A trigger removes the words of a deleted row; a trigger that adds words would
-    make FTS5 write each row by itself, which takes 25 times as long.
+    make FTS5 write each row separately, which takes 25 times as long.
     """
     if _TABLE not in connection.introspection.table_names():
         return
@@ -99,8 +99,8 @@ def anything_due() -> bool:
 def run() -> int:
     """Index the blocked handoffs that were judged since the last run, and return their number.
 
-    The run ends when nothing is due, or after some seconds. While handoffs wait to be judged, the run ends after one
-    part, and a pause follows (`pause_after`).
+    The run ends when nothing is due, or after some seconds. If handoffs wait to be judged, the run ends after its
+    current transaction, and a pause follows (`pause_after`). Return 0 if another process holds the lease.
     """
     return LEASE.run_parts(_index_parts(), _LONGEST_RUN, judge_leases.is_anything_waiting)
 

@@ -79,7 +79,7 @@ def render_handoffs(page: Callable[[str], Page], form: Form) -> Iterator[bytes]:
 
 
 def render_rows(columns: Sequence[str], parts: Iterable[Sequence[ExportRow]], form: Form) -> Iterator[bytes]:
-    """Yield the chunks of a file of rows, one for each group of rows."""
+    """Yield the chunks of a file of rows: the heading of a CSV file, and a chunk for each group that has rows."""
     if form is Form.CSV:
         yield _csv_lines([columns])
     for rows in parts:

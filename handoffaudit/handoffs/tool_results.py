@@ -40,8 +40,8 @@ _PAUSE: Final = timedelta(seconds=2)
 # A result may be this much later than the time that the sender gave its handoff. The sender may round that time, and
 # the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
-# Handoffs that may have a verdict without the late results. A handoff in the state `received` has none, and gets such a
-# verdict only if a worker is judging it.
+# Handoffs that may have a verdict without the late results. A handoff in the state `received` has no verdict, and gets
+# such a verdict only if a worker is judging the handoff now.
 _MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
 
 
@@ -75,7 +75,7 @@ class ToolResultIn(BaseModel):
         "", max_length=200, description="The agent that called the tool.", examples=["assistant"]
     )
     at: Annotated[AwareDatetime, AfterValidator(_check_time)] = Field(
-        description="When the tool returned. A later time than the arrival counts as the arrival.",
+        description="When the tool returned. If this time is later than the arrival, the time of arrival is stored.",
         examples=["2026-02-15T00:15:00Z"],
     )
     arguments: Any = Field(
@@ -174,7 +174,7 @@ def store_all(rows: Iterable[ToolResult], sender: str, grade: Grade) -> None:
 
 
 def store(rows: Sequence[ToolResult], sender: str, grade: Grade, now: datetime) -> list[Storage]:
-    """Store the results of one trace; call inside a transaction.
+    """Store the results of one trace, and return the outcome for each row in order; call inside a transaction.
 
     The first result of a call stays. Only a result of a better grade replaces the first result, so that a sender cannot
     keep out the result that a collector captures later. Handoffs that were judged without the new evidence are queued
@@ -231,7 +231,7 @@ def _write(taken: dict[str, ToolResult], replaced: dict[str, ToolResult]) -> Non
 
 
 def _is_held(tenant_id: int, trace_id: str) -> bool:
-    """Return whether a legal hold keeps the results of a trace. No hold is placed before the transaction ends."""
+    """Return whether a legal hold keeps the results of a trace. Until the transaction ends, no hold can be placed."""
     from handoffaudit.handoffs import legal_holds  # noqa: PLC0415 -- its module reads handoffs, which need this module
 
     return legal_holds.share(Tenant(pk=tenant_id)).covers_trace(trace_id)
@@ -319,7 +319,7 @@ class TraceEvidence:
 def load_evidence(handoffs: Sequence[Handoff]) -> TraceEvidence:
     """Return the evidence of the traces of these handoffs, which must be of one tenant.
 
-    One query finds the traces that have evidence. Traces without tool results cost nothing else.
+    One query finds the traces that have evidence. Traces without evidence cost nothing else.
     """
     names = {trace_name(handoff.trace_id) for handoff in handoffs if handoff.trace_id}
     if not names:

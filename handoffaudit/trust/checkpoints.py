@@ -1,6 +1,7 @@
 """Checkpoints: signed lines with the newest audit entry and seal of a tenant, written outside the database.
 
-A removed tail or an emptied table contradicts the checkpoints (`handoffaudit verify-log --checkpoint FILE`).
+If somebody removes the newest rows or empties a table, the database contradicts the checkpoints (`handoffaudit
+verify-log --checkpoint FILE`).
 """
 
 import os
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 LEASE: Final = NamedLease(TrustLease, "checkpoints")
 PURPOSE: Final = "checkpoint"
 STANDARD_OUTPUT: Final = "-"
-# The number of tenants whose checkpoints are written at once.
+# One run writes the checkpoints of at most this many tenants.
 _MOST_TENANTS: Final = 500
 # A longer line of a file is not a checkpoint.
 LONGEST_LINE: Final = 2000
@@ -57,10 +58,10 @@ class Line:
 
 
 def write_due() -> None:
-    """Write a checkpoint for each tenant that has none yet, or has new audit entries or seals since its last one.
+    """Write a checkpoint for each tenant without a checkpoint or with new audit entries or seals since the last one.
 
-    A tenant gets at most one checkpoint in `CHECKPOINT_SECONDS`, and a sample tenant gets none. Nothing is written
-    while another process writes.
+    One run writes the checkpoints of at most `_MOST_TENANTS` tenants. A tenant gets at most one checkpoint in
+    `CHECKPOINT_SECONDS`, and a sample tenant gets none. Nothing is written while another process writes.
     """
     if not settings.CHECKPOINTS or (held_until := LEASE.acquire()) is None:
         return
@@ -101,13 +102,13 @@ def make_checkpoint(tenant: Tenant, key: SealKey) -> dict[str, Any]:
 
 
 def _record(made: Iterable[tuple[Tenant, dict[str, Any]]], *, was_written: bool) -> None:
-    """Record the checkpoints. After a failure, only the time is recorded, so that the next try is not at once."""
+    """Record the checkpoints. After a failure, record only the time: the next try waits for `CHECKPOINT_SECONDS`."""
     for tenant, facts in made:
         columns: dict[str, Any] = {"at": timezone.now()}
         if was_written:
             columns |= {"audit_number": facts["audit_number"], "seal_number": facts["seal_number"]}
-        # Until the first checkpoint is written, the row has a number that no audit entry and no seal has. It differs
-        # from the newest numbers, so the tenant becomes due again.
+        # Until the first checkpoint is written, the row has a number that no audit entry and no seal has. This number
+        # differs from the newest numbers, so the tenant becomes due again.
         Checkpoint.objects.update_or_create(
             tenant=tenant,
             defaults=columns,
@@ -154,7 +155,8 @@ def _write_to(place: str, lines: bytes) -> None:
 def read_lines(path: Path, keys: Iterable[str]) -> Iterator[Line]:
     """Yield the checkpoints in a file; other lines, such as those of a log, are skipped. Raise `OSError`.
 
-    `keys` are the known public keys. If the signature of a checkpoint is wrong or of another key, `wrong` says so.
+    `keys` are the known public keys. If a checkpoint has wrong fields, an unknown key or a wrong
+    signature, `Line.wrong` says so.
     """
     known = set(keys)
     with path.open("rb") as file:

@@ -63,7 +63,7 @@ class SealProgress(models.Model):
 
 
 class TrustLease(models.Model):
-    """The leases of sealing and of checkpoints, and until when they are held."""
+    """The lease of sealing or of checkpoints, and the time until which a process holds the lease."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()

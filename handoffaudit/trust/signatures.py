@@ -170,7 +170,7 @@ def write_draft(folder: Path, key: SealKey) -> Path:
 def canonical(facts: Mapping[str, Any]) -> bytes:
     """Return the canonical bytes of an object: JSON without spaces, keys sorted.
 
-    Its values must not depend on the database: give times as text (`utc`), and numbers without fractions.
+    The values must not depend on the database: give times as text (`utc`), and numbers without fractions.
     """
     return orjson.dumps(facts, option=orjson.OPT_SORT_KEYS)
 
@@ -241,7 +241,7 @@ def hash_seal(facts: dict[str, Any]) -> str:
 def find_wrong_signature(facts: dict[str, Any], key: str | None) -> str:
     """Return the fault of the key or the signatures of a seal, or an empty text.
 
-    `key` is the public key that must have signed the seal, or None if any key may have. A seal that changes the key is
+    `key` is the public key that must have signed the seal, or None to allow any key. A seal that changes the key is
     also signed with the new key. If only the new key has signed it, the old key was lost.
     """
     message = facts["seal_hash"].encode()

@@ -119,8 +119,8 @@ def _compile(source: object, *, assert_formats: bool) -> "_Compiled | tuple[Conf
 def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
     try:
         source = orjson.loads(text)
-    # orjson refuses lone surrogates.
     except orjson.JSONDecodeError:
+        # The text is JSON, but orjson refuses lone surrogates.
         return (config_error("", None, "The schema contains invalid characters.", "Write it in UTF-8."),)
     try:
         _for_this_draft(source)

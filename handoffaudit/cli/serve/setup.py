@@ -99,8 +99,9 @@ def make_seal_key() -> None:
 def collect_static() -> None:
     """Write hashed and compressed copies of the static files, unless the folder has current copies.
 
-    All other files in the folder are deleted first. The operator keeps a folder that `HANDOFFAUDIT_STATIC` names
-    current. Raises `Stop` if such a folder has other files and no `staticfiles.json`.
+    All other files in the folder are deleted first. If `HANDOFFAUDIT_STATIC` names a folder with a `staticfiles.json`,
+    nothing is written, because the operator keeps such a folder current. Raises `Stop` if the named folder has files,
+    but neither `staticfiles.json` nor the stamp of an interrupted start.
     """
     from django.conf import settings
     from django.core.management import call_command

@@ -1,6 +1,7 @@
-"""Pages about rule codes: the pages of each code, in a tenant and public, and the page of overturn rates.
+"""Pages about rule codes: for each code, a page inside a tenant and a public page; and the page of overturn rates.
 
-The pages in a tenant link to the setting that controls the code. The public pages of problem types are here, too.
+The page inside a tenant has a link to the setting that controls the code. The module also has the public pages of
+problem types.
 """
 
 import json
@@ -262,7 +263,7 @@ def public_problem(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _public_page(request: HttpRequest, page: str, context: dict[str, Any], inside: str, *about: str) -> HttpResponse:
-    """Render a public page; for a member, `inside` and `about` name the same page inside the tenant."""
+    """Render a public page; for a member, `inside` and `about` name the matching page inside the tenant."""
     slug = None
     if request.user.is_authenticated:
         member = Membership.objects.filter(person=request.user.pk).order_by("pk")

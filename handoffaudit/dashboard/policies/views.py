@@ -44,7 +44,8 @@ NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
     """Start a dry run of the draft; return None if `draft.holds_back`, which stores the reason in the draft.
 
-    Raises `Stale`, and `InvalidPolicy` where the draft could not be saved, changes nothing or cannot be tried.
+    Raises `Stale` if the policy has a newer version than the draft was made from. Raises `InvalidPolicy` if the draft
+    could not be saved, changes nothing or cannot be tried.
     """
     now = check_version(page.versions, who, draft.base_version)
     rows = page.versions.checked(draft.rows(now))
@@ -73,7 +74,10 @@ def open_dry_run(request: HttpRequest, who: TenantMembership, trial: Trial) -> H
 
 
 def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any]) -> QueryDict | None:
-    """Return the form of the dry run that `?trial=<id>` names, or None; raise Http404 for an unknown dry run."""
+    """Return the form of the dry run that `?trial=<id>` names, or None without the parameter.
+
+    Raise Http404 for an unknown dry run, and for a dry run of another policy.
+    """
     asked = request.GET.get("trial", "")
     if not asked:
         return None

@@ -43,7 +43,7 @@ REQUESTED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ErasureRow:
-    """An erasure with its counts in words: what has the value, what was changed, and what a legal hold keeps."""
+    """An erasure with its state in words and its counts of rows: with the value, changed, and kept by a legal hold."""
 
     item: Erasure
 

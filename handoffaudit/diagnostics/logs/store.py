@@ -60,7 +60,7 @@ Note = Callable[[list[str], int], None]
 
 
 class _Moved(Exception):
-    """The error for a batch of which another process has stored or changed a block since the look-up."""
+    """The error for a batch with a block that another process has stored or changed since the look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,8 @@ class LogWriter:
         planned = plan_writes(self._row, pieces, self._shift, begins=self._begins)
         packing = pool.map(compress, [write.text for write in planned.writes])
         made = [self._prepare_row(write) for write in planned.writes]
-        # The blocks are read before the transaction, so that it stays short, and while other threads compress texts.
+        # The blocks are read before the transaction, because the transaction must be short. Meanwhile, other threads
+        # compress the texts.
         reports = self._read_here and index.has_reports(self._row.tenant_id)
         counts = Counts()
         reads = [index.read_block(one.row, one.write.text, counts, reports=reports) for one in made if self._read_here]
@@ -327,7 +328,7 @@ def _is_after(order: Order, cursor: str) -> Q:
 
 
 def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
-    """Return the bad lines of an import that no earlier import had, in their order.
+    """Return the bad lines of an import in their order, without lines that an earlier import already had.
 
     If the lines are long, or if the search takes long, a page can have fewer than `limit` lines and still have a next
     page. Raise `FilterError` for an invalid cursor.

@@ -1,4 +1,4 @@
-"""Logs that a request uploads. A small log is stored at once; a large log is received in parts for a worker."""
+"""Logs that a request uploads. The request stores the lines of a small log; a worker stores a large log in parts."""
 
 import math
 import time
@@ -43,8 +43,8 @@ def receive_log(
     """Receive a log whose content comes in pieces.
 
     After the return, no line of the log can be lost: each line is stored, or is in a stored part that waits for a
-    worker. An exception of the stream is raised again. With `keep_broken`, the error is stored, and so is the content
-    that came before it.
+    worker. An exception of the stream is raised again. With `keep_broken`, the error and the content before the error
+    are stored. Without `keep_broken`, nothing is stored after such an exception.
     """
     stream = iter(pieces)
     begun: list[bytes] = []
@@ -142,7 +142,8 @@ log = structlog.get_logger(__name__)
 # No request uploads a log for longer than this. If an upload has no end by then, its server died.
 ABANDONED: Final = timedelta(hours=1)
 
-# After this time without a new block, a process that stores a log itself, as `handoffaudit import-log` does, has ended.
+# After this time without a new block, a process that stores a log itself, as `handoffaudit import-log` does, counts as
+# ended.
 STOPPED: Final = timedelta(days=1)
 
 # The cutter splits this many bytes into lines at a time.
@@ -159,7 +160,7 @@ def anything_waits() -> bool:
 
 
 def drain(seconds: float = math.inf) -> bool:
-    """Store parts until none waits, or for `seconds`; return whether none waits."""
+    """Store parts until no part is free, or for about `seconds`; return False if the time ended first."""
     _end_abandoned()
     park_exhausted()
     end = time.monotonic() + seconds
@@ -172,7 +173,10 @@ def drain(seconds: float = math.inf) -> bool:
 
 
 def lease_part(token: uuid.UUID) -> LogPart | None:
-    """Lease the next part of the oldest import of a log that no other worker is storing."""
+    """Lease and return the part that `_free` lists first. Return None if no part is free.
+
+    Also return None if other workers took the first two parts meanwhile.
+    """
     for pk in list(_free().order_by("imported_id", "number").values_list("pk", flat=True)[:2]):
         # The UPDATE checks again that the part is free, because two workers may have picked the same part.
         free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
@@ -182,7 +186,7 @@ def lease_part(token: uuid.UUID) -> LogPart | None:
 
 
 def count_unstored_bytes(imports: Iterable[LogImport]) -> dict[uuid.UUID, int]:
-    """Return for each of the imports how many of its bytes wait for a worker, without imports that have none."""
+    """Return the number of bytes that wait for a worker, by import. Imports without such bytes are left out."""
     waiting = LogPart.objects.filter(imported__in=list(imports), stored_at=None)
     return dict(waiting.values_list("imported").annotate(Sum("size")).order_by())
 

@@ -81,8 +81,9 @@ class Handoff(Leased):
     # The `handoff_id` of the first attempt; empty on the first attempt itself.
     lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
     attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
-    # The sender may ask to lift a document of an older version (`adapt`), and to repair a rejected document (`repair`).
+    # The sender asked to lift a document of an older version.
     adapt = models.BooleanField(default=False, db_default=False)
+    # The sender asked to repair the document if it is rejected.
     repair = models.BooleanField(default=False, db_default=False)
     # A repair made this attempt from an earlier attempt.
     repaired = models.BooleanField(default=False, db_default=False)
@@ -114,7 +115,7 @@ class Handoff(Leased):
     review_due_at = models.DateTimeField(null=True)
     # A finding is critical, or retries and repair did not help, so reviewers see the handoff first.
     escalated = models.BooleanField(default=False, db_default=False)
-    # The LLM check was due, but the LLM was unavailable.
+    # The LLM check that the type demands is missing, and the verdict did not reject the handoff.
     unverified = models.BooleanField(default=False, db_default=False)
     # The handoff was accepted or approved unverified, and the later LLM check would have rejected it.
     flagged = models.BooleanField(default=False, db_default=False)

@@ -108,7 +108,7 @@ class RemediationPolicy(BaseModel):
 
     `max_retries` (0 or more) says how often the sender is asked to try again with the same sources, and
     `max_re_retrievals` how often to retrieve other sources. With `auto_escalate_on_critical`, a critical finding is
-    escalated at once. Findings below `min_severity_to_remediate` do not require a new try. A negative number raises
+    escalated immediately. Findings below `min_severity_to_remediate` do not require a new try. A negative number raises
     `pydantic.ValidationError`.
     """
 

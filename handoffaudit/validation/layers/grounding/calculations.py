@@ -123,7 +123,7 @@ class _NotANumberError(Exception):
 
 
 def calculations_in(text: str) -> list[Calculation]:
-    """Return the calculations whose two sides are numbers, in order: the first 200 in the first 50,000 characters."""
+    """Return the first 200 certain calculations (`Calculation`) in the first 50,000 characters of a text, in order."""
     if not any(map(text.__contains__, _CLAIMS_EQUAL)):
         return []
     chunks = (chunk.span() for start, end in _lines(text) for chunk in _CHUNK.finditer(text, start, end))

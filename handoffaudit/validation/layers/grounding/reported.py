@@ -1,4 +1,4 @@
-"""Reported values, whose origin is unknown: only an agent guessed to be an observer or a person brought them."""
+"""Reported values, whose origin is unknown: they came only from agents that are guessed to be observers or persons."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -76,8 +76,9 @@ def reported_keys(claims: Iterable[Claim], known: Collection[str] = ()) -> list[
 def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
     """Return the marks of a text that is not judged: its values are grounded or reported.
 
-    A value is looked up as written, and a number also without and with separators. The full lookup would index the
-    sources for texts that cannot have a finding.
+    A whole number up to 12 that is in no source gets no mark. A value is looked up as written, and a number also
+    without and with separators. The full lookup is not used, because it would index the sources for texts that cannot
+    have a finding.
     """
     marks = []
     plain = PlainText.of(text)

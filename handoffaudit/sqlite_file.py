@@ -171,7 +171,10 @@ class DamageWatch:
         return bool(self._found)
 
     def is_known(self) -> bool:
-        """Return whether a check found damage that is still there. An undamaged file is not checked."""
+        """Return whether the last check found damage that is still there.
+
+        If the last check found no damage, the file is not checked again.
+        """
         return bool(self._found) and self.is_damaged()
 
 
@@ -185,7 +188,7 @@ _TRY_SECONDS = 0.001
 
 @cache
 def _begin_soon(cursor: Any) -> Any:
-    """Return a subclass of a class of cursors that begins write transactions with `LimitedConnection.begin`."""
+    """Return a subclass of the class `cursor`; it begins write transactions with `LimitedConnection.begin`."""
 
     class Cursor(cursor):  # type: ignore[misc]
         def execute(self, sql: str, *parameters: Any) -> Any:

@@ -120,10 +120,10 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
     openapi_extra=examples.TRACE_EXPORT,
 )
 def ingest_traces(request: HttpRequest) -> HttpResponse:
-    """Store each handoff of a trace export; other spans and all prompts are left out.
+    """Store each handoff of a trace export, with the LLM's last output before the handoff.
 
-    The address is also `/v1/traces/ingest`, where the trace exporter of the SDK posts. An export without handoffs is
-    answered with no items. A span that is sent again makes no second handoff.
+    Prompts and all other spans are left out. The address is also `/v1/traces/ingest`, where the trace exporter of the
+    SDK posts. An export without handoffs is answered with no items. A span that is sent again makes no second handoff.
     """
     who = caller(request)
     sent = Submission(document=read_body(request, settings.MAX_BATCH_BYTES), format=framework.NAME)
@@ -137,7 +137,7 @@ def ingest_traces(request: HttpRequest) -> HttpResponse:
 
 
 def check_number(number: int) -> None:
-    """Raise `Problem` 413 if an export has more handoffs than a batch may have."""
+    """Raise `Problem` 413 if `number`, the handoffs of an export, is above the maximum of a batch."""
     if number > settings.MAX_BATCH_ITEMS:
         raise _too_many()
 
@@ -148,7 +148,10 @@ def _too_many() -> Problem:
 
 
 def answer_receipts(request: HttpRequest, receipts: Sequence[Receipt]) -> HttpResponse:
-    """Answer with an item for each receipt and, with `Prefer: wait=N`, with the verdicts that come in time."""
+    """Answer with an item for each receipt and, with `Prefer: wait=N`, with the verdicts that come in time.
+
+    If too many requests of the tenant wait already, the answer comes immediately, without verdicts.
+    """
     who = caller(request)
     seconds = seconds_to_wait(request)
     judged: dict[str, JudgedSummary] = {}

@@ -199,7 +199,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     """
     check_names(request, LinesQuery)
     checked = LogQuery.from_query({name: getattr(query, name) for name in ("kind", "since", "until")})
-    # The filters of the page remove spaces around a text. A client of the API may search for such spaces.
+    # `from_query` removes the spaces around a text. The API searches for a text exactly as the client sent it.
     texts = {
         one.attribute: getattr(query, one.attribute) for one in LogQuery.declared() if type(one.field) is TextFilter
     }

@@ -1,4 +1,4 @@
-"""API of policies (strictness, rules, prompts, JSON Schemas), the code they share, and the published schemas."""
+"""API of strictness, rules, prompts and schemas, shared code for the APIs of all policies, and published schemas."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -58,7 +58,9 @@ def current_policy(request: HttpRequest, schema: type[PolicyOut], versions: Vers
 def save_policy(
     request: HttpRequest, versions: Versions[R], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
 ) -> Table[R]:
-    """Save plain rows as a new version in the caller's tenant, and return the saved version.
+    """Save plain rows as a new version in the caller's tenant, and return this version.
+
+    If the rows change nothing, save nothing, and return the current version.
 
     Raise `InvalidPolicy` for rows that cannot be saved, and `Stale` if `base_version` is not the current version.
     """

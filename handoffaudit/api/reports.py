@@ -159,8 +159,8 @@ class DiagnosticsOut(WindowOut):
     by_reason: list[ReasonOut] = Field(validation_alias="reasons", description="Most frequent reason first.")
     by_agent: Annotated[list[AgentFilesOut], BeforeValidator(_agents)] = Field(
         validation_alias="matrix",
-        description="By the lower bound (Wilson, 95 %) of the share of unused files, highest first; without phases in "
-        "which the agent did not run.",
+        description="The agents, ordered by the lower bound (Wilson, 95 %) of their share of unused files, the highest "
+        "first. `phases` has only phases in which the agent ran.",
     )
     others: FileTallyOut = Field(
         validation_alias=at("matrix.others"), description="The sum of the agents that are not listed."

@@ -40,7 +40,8 @@ class StandingOut(Answer):
         validation_alias=at("rule.name"), description="Minimum number of days."
     )
     warning: Annotated[str | None, BeforeValidator(lambda row: warning_of(row) or None)] = Field(
-        validation_alias=at("rule"), description="A warning if logs are kept for less than six months; else null."
+        validation_alias=at("rule"),
+        description="A warning if this data is kept for less than six months and counts as logs; else null.",
     )
     there: CountOut = Field(description="Amount stored: lines for logs, rows for all other kinds.")
     oldest: Moment | None = Field(description="The time of the oldest item; null if nothing is stored.")
@@ -151,7 +152,7 @@ def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     openapi_extra=examples.body_example("Other terms.", {"rows": ROWS}),
 )
 def preview_retention(request: HttpRequest, asked: RetentionPreviewIn) -> HttpResponse:
-    """Count what the first run would delete if these rows were saved. Legal holds are considered."""
+    """Count what the first run would delete if these rows were saved. Data under a legal hold is not counted."""
     tenant = caller(request).tenant
     rows = values.read_all(asked.rows, parse_row)
     begins = timezone.now() + retention_run.first_after()

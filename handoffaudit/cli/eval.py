@@ -29,7 +29,11 @@ def layers_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 _MEASURING_OPTIONS = (
     click.option(
-        "--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N wrongly judged items."
+        "--show",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Show the first N wrongly judged items of each file.",
     ),
     policy_option,
     click.option("--with-model", is_flag=True, help="Also let an LLM check each item. This costs money."),
@@ -87,8 +91,8 @@ def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 
     A FILE holds one labelled item per line (JSONL): your own reviews, or texts with their source; gzip is recognised,
-    and - is standard input. Each file is measured separately. `python -m evals` in a checkout of the source code also
-    reads public corpora.
+    and - is standard input, but not with --with-model. Each file is measured separately. `python -m evals` in a
+    checkout of the source code also reads public corpora.
 
     With --with-model, an LLM also checks each item, beside the local layers. The LLM is asked with your own key. The
     command shows the cost first. Run it again to continue an interrupted run.

@@ -45,7 +45,7 @@ LONGEST_RESPONSE = 64 * 1024 * 1024
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
     help="Folder to search for a missing file by name, by default the current folder. Links are followed only "
-    "within DIR. Without --root, neither the file nor one of the two folders above it may be a link.",
+    "within DIR. Without --root, a file is not read if it is a link, or if one of the two folders above it is a link.",
 )
 @receiver_options
 @click.option(

@@ -55,9 +55,10 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
 
 
 def _read_trusted(path: Path) -> tuple[str, bytes]:
-    """Return the reason not to trust the rules file, or an empty text and the beginning of the file.
+    """Return the reason not to trust the rules file, and the beginning of the file.
 
-    Raises `OSError` if the file can't be read.
+    If the file is trusted, the reason is empty; otherwise, no bytes are read. The beginning has at most one byte more
+    than `LONGEST_RULES_FILE`. Raises `OSError` if the file can't be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -118,7 +118,7 @@ class Spool:
         return 0
 
     def take(self, path: Path) -> Held | None:
-        """Lock an entry for this process; return None if another process works on the entry, or it is gone."""
+        """Lock an entry for this process; return None if another process has the lock, or if the entry is gone."""
         try:
             lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -300,11 +300,12 @@ def send_waiting(
 ) -> SendReport:
     """Send the entries before the entry `before`, or all entries. After `seconds`, begin no further entry.
 
-    If another process sends, return at once with an empty report; with `wait`, wait until that process has finished.
-    Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
-    are skipped. An entry at which the server fails does not keep back the others: that entry is postponed once the
-    server has accepted another entry. Calls with `seconds` skip postponed entries. Sending ends early if the server is
-    away, or after `MOST_FAILURES` failures in a row. Raises `OSError` if the folder can't be used.
+    If another process sends, return immediately with an empty report; with `wait`, wait until that process has
+    finished. Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other
+    processes work on are skipped. An entry at which the server fails does not keep back the others: that entry is
+    postponed once the server has accepted another entry. Calls with `seconds` skip postponed entries. Sending ends
+    early if the server is away, or after `MOST_FAILURES` failures in a row. Raises `OSError` if the folder can't be
+    used.
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None

@@ -317,7 +317,10 @@ def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines about the findings, the most severe first, and findings with the same rule code together."""
+    """Yield the lines about the findings, grouped by rule code and severity, the most severe groups first.
+
+    After `MOST_ISSUES` groups, a last line says how many groups are left out.
+    """
     order = list(_SEVERITY_COLOURS)
     kinds: dict[tuple[str, str], list[Issue]] = {}
     for issue in sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value)):
@@ -344,7 +347,10 @@ def _lines_of_issues(same: Sequence[Issue]) -> Iterator[str]:
 
 
 def not_run_line(verdict: Verdict) -> str:
-    """Return a line that names the layers that did not run, or an empty text. Not running is not passing."""
+    """Return a line that names the layers that did not run, so that nobody thinks they passed.
+
+    The line is empty if all layers ran or do not apply.
+    """
     reasons: dict[str, list[str]] = {}
     for layer in verdict.layers:
         if layer.status in (LayerStatus.SKIPPED, LayerStatus.ERROR):

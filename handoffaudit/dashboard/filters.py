@@ -31,7 +31,7 @@ def names_of(code: str) -> tuple[str, str]:
 def find_code(tenant: Tenant, text: str) -> str:
     """Return the rule code that the text names; an empty string if the text names no rule code.
 
-    The text may be a code or a title, in any case. A generated rule code is found only by its title.
+    The text may be a code or a title, in upper or lower case. A generated rule code is found only by its title.
     """
     wanted = " ".join(text.casefold().split())
     if not wanted:
@@ -119,7 +119,7 @@ AGENT_ORDERS: Final = {"most": Order("Most handoffs first")} | {
 
 @dataclass(frozen=True, slots=True)
 class AgentOrder(FilterSet):
-    """The order of the table of agents: the name of a column, with `-` for descending."""
+    """The order of the table of agents: `most`, or the name of a column, with `-` for descending."""
 
     sort: str = declare(SortFilter("Order", orders=AGENT_ORDERS, usual="most"))
 

@@ -132,6 +132,7 @@ class Selection:
         """Read the selected handoffs or, of the selected traces, the handoffs that match `among`.
 
         The confirmation page sends the handoffs back, so that the action applies to exactly the handoffs that it named.
+        Raise `FilterError` if there are no rows or too many.
         """
         page = _page_of(request)
         found = cls.of(request, who, page)

@@ -39,7 +39,7 @@ PERIODS_OF_CALLS = ("1h", "24h", "7d")
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency percentiles of `calls` calls in milliseconds, including retries.
+    """Percentiles of the latency of `calls` calls, in milliseconds. The latency of a call includes its retries.
 
     `sampled` means that only the newest calls were measured.
     """
@@ -229,7 +229,7 @@ class _Kind:
 
 
 def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelta) -> CallCounts:
-    """Count all calls of a period.
+    """Count all questions to the LLM in a period, including questions that were not sent.
 
     Each time bucket begins a whole number of steps after 1970, so the first time bucket may begin before `since`.
     """

@@ -1,7 +1,7 @@
-"""Queries of pages that are compiled once in a process, sums over the rows of several queries, and sums of closed days.
+"""Queries that a process compiles only once, sums over the rows of several queries, and sums of closed days.
 
-Django takes longer to build and compile a small statement than the database to execute it. The sums of closed days are
-kept in the process, see `docs/decisions/0083-sums-of-closed-days.md`.
+Django takes longer to build and compile a small statement than the database takes to execute the statement. The sums of
+closed days are kept in the process, see `docs/decisions/0083-sums-of-closed-days.md`.
 """
 
 import threading
@@ -191,8 +191,9 @@ def merge_rows(some: Iterable[Row], others: Iterable[Row], place: int) -> list[R
 # A sum of closed days is kept only if it covers at least `_FEWEST` and at most `_OLDEST`.
 _OLDEST: Final = timedelta(days=31)
 _FEWEST: Final = timedelta(days=3)
-# A process keeps at most this many rows, some 20 MB, and no sums with more than a tenth of that. A key takes as much
-# memory as five rows, and many sums have no row, such as those of an unknown agent.
+# A process keeps at most `_MOST_KEPT` rows, some 20 MB, and no sum with more than `_MOST_ROWS` rows. The key of a sum
+# takes as much memory as five rows, so it counts as `_ROWS_OF_KEY` rows. Otherwise, sums without rows, such as the sums
+# of an unknown agent, would take memory without a limit.
 _MOST_KEPT: Final = 50_000
 _MOST_ROWS: Final = 5_000
 _ROWS_OF_KEY: Final = 5
@@ -205,7 +206,7 @@ _kept_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class ClosedDays:
-    """The days of a tenant before yesterday (UTC). Their counts seldom change, as after a late handoff or a decision.
+    """The days of a tenant before yesterday (UTC). Their counts seldom change, for example after a late handoff.
 
     A process keeps sums of these days. A kept sum is used only while the hourly totals of the days are the same rows as
     when the sum was read. A page makes one instance, so that all its sums compare the same totals.

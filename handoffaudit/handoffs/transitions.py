@@ -120,9 +120,9 @@ def change_state_uncounted(
 
 
 def record_event(handoff: Handoff, actor: Actor, reason: str, **columns: object) -> None:
-    """Record an event without a change of state, and increase the version; call inside a transaction.
+    """Record an event without a change of state, set `columns`, and increase the version; call inside a transaction.
 
-    Raise `VersionConflict`.
+    Raise `VersionConflict` if the handoff changed since the caller read it.
     """
     _write(handoff, columns, actor, reason)
 

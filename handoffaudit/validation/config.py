@@ -52,7 +52,7 @@ class CircularPolicy(StrEnum):
 
 
 class GroundingPolicy(StrEnum):
-    """The severity of a value that no source contains."""
+    """The treatment of a value that no source contains: no finding, a warning, or a rejection."""
 
     OFF = "off"
     WARN = "warn"
@@ -60,7 +60,9 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """The handoffs whose claims must be cited: all, or only outputs and those with citations, evidence or claim fields.
+    """The handoffs whose claims must cite sources.
+
+    `required`: all handoffs. `where_given`: only outputs, and handoffs with citations, evidence or claim fields.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """

@@ -194,10 +194,11 @@ _NO_REASON = "The LLM considers the data invalid, but gives no reason."
 
 
 class CompletionService(Protocol):
-    """The service of the caller that calls an LLM.
+    """The caller's own service, which calls an LLM.
 
-    `completion` receives the chat messages, a model name, a temperature and a limit in tokens. It returns a mapping
-    whose `content` is the text of the LLM's answer.
+    `completion` receives the chat messages, a model name, a temperature, a limit in tokens, and metadata: the purpose,
+    the prompt's name, and the id, type and tenant of the handoff. It returns a mapping whose `content` is the text of
+    the LLM's answer.
     """
 
     async def completion(
@@ -287,8 +288,8 @@ def _line(doubted: Doubted) -> str:
 class HandoffProtocol:
     """The gate between two agents.
 
-    The engine's layers judge every payload. If there is a `semantic_validator`, an LLM also judges the payloads of
-    strict types that have no structural issues. Without a `semantic_validator`, each such payload logs a warning.
+    The engine's layers judge every payload. If the type of the payload is strict and the payload has no structural
+    issues, the `semantic_validator` then asks an LLM. Without a `semantic_validator`, a warning is logged instead.
     """
 
     def __init__(

@@ -59,8 +59,8 @@ WORDS = {
 class Span:
     """The words of a source around a value.
 
-    `found` is the value in those words; it is empty if the source states the value in other words. `result` is the tool
-    result that the words are from, if it is still stored.
+    `found` is the value in those words; `found` is empty if the source states the value in other words. `result` is
+    the tool result that the words are from, or None if the words are from another source or the result was removed.
     """
 
     source: str
@@ -137,7 +137,7 @@ class ShownClaim:
 class Claims:
     """The claims of a verdict; `searched` names the sources in which the values were looked up.
 
-    `rest_on_results` says that a value rests on a tool result.
+    `rest_on_results` says whether a value rests on a tool result.
     """
 
     shown: tuple[ShownClaim, ...]

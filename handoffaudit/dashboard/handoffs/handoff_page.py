@@ -235,7 +235,7 @@ def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> d
 def _beside(
     who: TenantMembership, shown: Handoff, body: HandoffBody, document: ShownDocument, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the context of the sections beside the document: claims, sources, parent and file report."""
+    """Return the context of the sections for claims, context, evidence, reason, parent, file report and origin."""
     has_claims = bool((verdict or {}).get("claims"))
     arrived = None if document.is_lifted else document.value
     sources = sections.sources_of(shown, body, arrived) if has_claims else sections.Sources()
@@ -272,7 +272,10 @@ def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Show a handoff beside the nearest accepted one of its route and type, or beside the one that `with` names."""
+    """Show a handoff beside the handoff that `with` names, or else beside the nearest accepted handoff.
+
+    The nearest accepted handoff has the same route and type (`find_accepted`).
+    """
     shown = handoff_or_404(who, pk)
     context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
     try:

@@ -154,7 +154,8 @@ class CaseCounts:
 
 
 def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
-    """Test the kept cases of these types, or of all types, with the policies in force, for about a second."""
+    """Test the kept cases of these types, or of all types, with the policies in force, for at most about a second."""
+    # Policies of other kinds affect no case.
     if kind not in _CASE_KINDS:
         return CaseCounts(0)
     cases = policy_cases.of_types(tenant, types)
@@ -162,7 +163,7 @@ def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCo
 
 
 def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
-    """Test the kept cases of these types with a draft, for about a second. Nothing is stored."""
+    """Test the kept cases of these types with a draft, for at most about a second. Nothing is stored."""
     cases = policy_cases.of_types(tenant, types)
     policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
     return _count(cases, [result for _, result in policy_cases.judge_within(cases, policy)], types)
@@ -344,7 +345,7 @@ def history(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _list_current(tenant: Tenant) -> dict[str, int]:
-    """Return the number of the newest version of each kind that was ever saved."""
+    """Return the number of the newest version of each kind that has a saved version."""
     saved = PolicyVersion.objects.filter(tenant=tenant).order_by()
     return dict(saved.values_list("kind").annotate(Max("number")))
 

@@ -75,7 +75,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons why a row would block handoffs. `codes` counts the rule codes of only `explained` of them."""
+    """The reasons why a row would block handoffs.
+
+    `codes` counts the rule codes of the newest `explained` of these handoffs. `sources` and `types` count all of them.
+    """
 
     explained: int
     codes: Sequence[Named]

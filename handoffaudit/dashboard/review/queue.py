@@ -114,8 +114,8 @@ class QueueFilters(FilterSet):
         )
 
 
-# Each of these counts ends at this number. The menu counts the handoffs that are held or escalated. The Review page
-# counts the handoffs that are assigned to the person, and the handoffs for which the person has proposed a decision.
+# Three counts end at this number. The menu counts the handoffs that are held or escalated. The Review page counts the
+# handoffs that are assigned to the person, and the handoffs for which the person has proposed a decision.
 MOST_WAITING = 99
 
 LISTED = 50
@@ -286,7 +286,8 @@ def _find_field(tenant: Tenant, text: str, named: str) -> tuple[str, str]:
 
     The filters are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
     taken for a trace id. The value of the handoff id is the sender's, even if the person typed the handoff's own UUID.
-    `named` is the rule code whose title is `text`. Raise `FilterError` for a text that cannot be a trace id.
+    `named` is the rule code that `find_code` found for `text`, or empty. Raise `FilterError` for a text that cannot be
+    a trace id.
     """
     trace = Filters.from_query({"trace": text}).trace
     for code in dict.fromkeys((text, named or text)):

@@ -49,8 +49,8 @@ class HookVerdict:
 def wait_for_verdict(request: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
     """Return the handoff as soon as its verdict is final, or in its current state at the deadline.
 
-    Without `wait`, or if too many requests wait already, return the handoff at once. If the handoff was deleted, the
-    result has no handoff.
+    Without `wait`, or if too many requests wait already, return the handoff immediately. If the handoff was deleted,
+    the result has no handoff.
     """
 
     def look() -> Handoff:
@@ -227,7 +227,10 @@ _TASK_STATES: Final[Mapping[str, str]] = {
 
 
 def _store_task(request: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | None]:
-    """Return the handoff that hands the task out, and the row that records the task."""
+    """Store the handoff that hands the task out, and record the task; return both.
+
+    If the handoff is not stored, the verdict says why, and the row is None.
+    """
     event, tenant = request.event, request.tenant
     parent = store.find_task_of_agent(tenant.pk, event, event.agent_id) if event.name is not Name.STARTED else None
     receipt = store.store_task(tenant, request.sender, event, parent)
@@ -316,7 +319,7 @@ def _rule_on_return(request: HookRequest, row: HandedOut | None) -> Ruling:
 
 
 def _store_result(request: HookRequest, row: HandedOut | None) -> HookVerdict:
-    """Return the handoff that hands the task back.
+    """Store the handoff that hands the task back, unless it is stored already; return it with its verdict.
 
     If the agent's last message and the result of its call have the same text, both are one handoff.
     """

@@ -269,7 +269,7 @@ def _accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade,
 
 
 class TooManyHandoffs(Exception):
-    """The error for trace exports with more handoffs than a batch may have."""
+    """The error for a batch that has too many handoffs, because a trace export in it has several."""
 
 
 def accept_batch(
@@ -377,7 +377,7 @@ def write_turn() -> AbstractContextManager[object]:
     """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
 
     SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
-    next thread at once. A caller that opens a transaction around `accept` must take this lock first: otherwise, one
+    next thread immediately. A caller that opens a transaction around `accept` must take this lock first: otherwise, one
     thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
     """
     return nullcontext() if db.is_postgresql() else _one_writer

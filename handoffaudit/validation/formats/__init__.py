@@ -79,7 +79,7 @@ def read(
 
     An object with a declared format is read in this format, whatever its fields; the structure layer then reports how
     the object differs from the format. `checked_depth` is the limit of nesting that the parser of the document has
-    checked, None if there was none.
+    checked, or None if the parser checked no limit.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_report_unknown_format(declared_format),))
@@ -88,7 +88,7 @@ def read(
     if (checked_depth is None or checked_depth > MAX_DEPTH) and deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _find_format(document)
-    # A record of a framework that is not a handoff must not pass as a handoff in another format.
+    # If a record of a framework is not a handoff, the record must not pass as a handoff in another format.
     may_be_native = declared_format is None and (form is None or form.order > framework.FORMAT.order)
     if may_be_native and (near := framework.find_resembling(document)):
         return Reading(None, (_report_native(near),))

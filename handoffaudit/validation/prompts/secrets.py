@@ -106,7 +106,7 @@ def _places(text: str) -> list[int]:
 
 
 def _end_of_value(text: str, head: re.Match[str]) -> int:
-    """Return the end of the value after `head`, or the end of `head` if no value follows."""
+    """Return the end of the value after `head`, or the end of `head` if no value or only a placeholder follows."""
     start = head.end()
     if head["open"]:
         return _end_of_quoted(text, start, head["open"])

@@ -1,4 +1,4 @@
-"""The facts of a span that the rules need. Everything else in a span, such as its prompts, is left out.
+"""The facts of a span, by which rules find handoffs. Everything else in a span, such as its prompts, is left out.
 
 Names of attributes differ by instrumentation, so a table maps each known name to a role.
 """
@@ -27,9 +27,9 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     the ends of a handoff. `caller` called the agent, and `returns` tells whether the work goes back to the caller.
 
     `tool`, `description`, `call_id`, `arguments` and `result` describe a tool call; the last two are JSON or text.
-    `named` is the agent that an attribute of the tool names. `stated` is all that the span says about the arguments, or
-    empty if `arguments` says the same or the text is too long (`is_cut`). `said` and `calls` are the output of an LLM:
-    its text, and the name and arguments of each tool call.
+    `named` is the agent that an attribute of the tool names. `stated` is all that the span says about the arguments. It
+    is empty if `arguments` says the same, if the call has no result, or if the text is too long (`is_cut`). `said` and
+    `calls` are the output of an LLM: its text, and the name and arguments of each tool call.
 
     `actor`, `destination` and `namespace` are LangChain's metadata. `goto` lists the next nodes after a node. If the
     output of the node is a command (`is_command`), `update` is the data for these nodes, and `to_parent` says that the
@@ -304,7 +304,10 @@ def _read_tool(name: str, facts: Facts, roles: Roles, events: list[tuple[str, Ro
 
 
 def _set_stated(facts: Facts, stated: list[Any], arguments: object) -> None:
-    """Store all that the span says about the arguments. A value in them is not evidence when the result repeats it."""
+    """Store all that the span says about the arguments.
+
+    A result is not evidence for a value that it only repeats from the arguments, so the arguments must be known.
+    """
     if facts.kind != "tool" or not facts.result or not stated:
         return
     is_more = stated != [arguments]

@@ -95,7 +95,7 @@ def public_url_is_usable(**_: object) -> list[CheckMessage]:
                 id="handoffaudit.E003",
             )
         ]
-    # E024 comes first, because the corrected entry may be the host that is missing here.
+    # This error waits until E024 (`hosts_are_names`) is fixed: the corrected entry may be the host that is missing.
     if not hosts_are_names() and not any(_fits(parts.hostname, host) for host in settings.ALLOWED_HOSTS):
         return [
             Error(
@@ -168,7 +168,7 @@ def several_processes_on_sqlite(**_: object) -> list[CheckMessage]:
         return []
     return [
         Warning(
-            f"{name} is {os.environ[name]} with an SQLite database: its processes wait for each other's writes.",
+            f"{name} is {os.environ[name]} with an SQLite database: the processes wait for each other's writes.",
             hint=f"Set {name} to 1, or DATABASE_URL to a PostgreSQL database.",
             id="handoffaudit.W007",
         )
@@ -195,8 +195,8 @@ def postgresql_without_redis(**_: object) -> list[CheckMessage]:
         return []
     return [
         Warning(
-            "DATABASE_URL is a PostgreSQL database, but REDIS_URL is not set: only workers on this machine are woken at"
-            " once, and failed sign-ins are counted in each process by itself.",
+            "DATABASE_URL is a PostgreSQL database, but REDIS_URL is not set: only workers on this machine are woken"
+            " immediately, and failed sign-ins are counted in each process by itself.",
             hint="Set REDIS_URL, e.g. redis://127.0.0.1:6379/0.",
             id="handoffaudit.W009",
         )

@@ -156,7 +156,7 @@ _TYPES = (
         "Too many tool results",
         413,
         "The tool results of the batch have more bytes than the limit.",
-        "Send the handoff again in another batch.",
+        "Send the handoff that got this answer again, in another batch.",
     ),
     ProblemType(
         "An encoding that is not known",
@@ -188,7 +188,7 @@ _TYPES = (
     ProblemType(
         "The trace export can't be read",
         422,
-        "The body is not JSON, or has no list data of spans.",
+        'The body is not JSON, or its field "data" is not a list of spans.',
         "Send what the trace exporter of OpenAI Agents posts.",
         known_as="trace-export",
     ),
@@ -302,7 +302,7 @@ _TYPES = (
     ProblemType(
         "Busy judging",
         503,
-        "The server already judges as many documents on request as it may at once.",
+        "The server already judges as many documents on request as it may judge at the same time.",
         "Try again in a second, or submit the document, so that it waits in the queue.",
     ),
     ProblemType(

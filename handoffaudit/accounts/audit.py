@@ -101,7 +101,8 @@ def list_entries(
     `actor` matches any part of the actor's name. `kind` matches the first part of the action (`strictness` of
     `strictness.save`). `since` is inclusive, `until` exclusive.
 
-    `before` is the cursor of the previous page: only entries with a smaller number are returned.
+    `before` is a number: only entries with a smaller number are returned. For the next page, pass `Entries.before` of
+    the page that was returned.
 
     With an actor or a kind, one call searches at most `MOST_LOOKED_THROUGH` entries. Such a page can have few entries
     or none, and still have a cursor to older entries.

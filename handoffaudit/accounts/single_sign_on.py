@@ -20,7 +20,7 @@ from handoffaudit.accounts.models import INCLUDED, Membership, Person, Role, Ten
 
 PROVIDER: Final = "oidc"
 
-# The actor of changes that a claim causes, in the audit log.
+# The audit log names this actor for the changes that a sign-in through the provider makes.
 ACTOR: Final = "OpenID Connect"
 
 LONGEST_EMAIL: Final = 254
@@ -84,8 +84,8 @@ def parse_grant(text: str) -> tuple[str, Role]:
 def read_values(claims: Mapping[str, Any], name: str) -> set[str]:
     """Return the values of a claim that is a text or a list of texts, at most `MOST_VALUES`.
 
-    An absent claim has no values. Neither has a claim of another type, which is logged. A claim that has exactly this
-    name takes precedence. Otherwise, a name with dots, such as `realm_access.roles`, is the path to the claim.
+    An absent claim has no values. A claim of another type has no values either, and is logged. A claim that has exactly
+    this name takes precedence. Otherwise, a name with dots, such as `realm_access.roles`, is the path to the claim.
     """
     value: Any = claims.get(name)
     if value is None:
@@ -136,10 +136,10 @@ def list_grants() -> list[str]:
 
 
 def admit(identity: Identity) -> Admission:
-    """Return the person of an account at the provider, with the roles that the account now has.
+    """Admit an account at the provider: give its person the roles that the account now has, and return the admission.
 
-    At the first sign-in, link the account to the person with its e-mail address, or create a person. Raise `Refused`
-    for somebody who may not sign in.
+    At the first sign-in, link the account to the person who has the account's e-mail address, or create a person. Raise
+    `Refused` for somebody who may not sign in.
     """
     _check_email(identity.email)
     with transaction.atomic():

@@ -129,7 +129,7 @@ def ingest_traces(request: HttpRequest) -> HttpResponse:
     sent = Submission(document=read_body(request, settings.MAX_BATCH_BYTES), format=framework.NAME)
     document, issues = parse_json(sent.document, max_depth=settings.MAX_NESTING)
     if issues or not isinstance(document, dict) or not isinstance(document.get("data"), list):
-        said = " ".join(f"{issue.message} {issue.hint}" for issue in issues) or "The body has no list data of spans."
+        said = " ".join(f"{issue.message} {issue.hint}" for issue in issues) or '"data" is not a list of spans.'
         raise Problem(422, "The trace export can't be read", said)
     parts = split_trace_export(sent, document)
     check_number(len(parts))

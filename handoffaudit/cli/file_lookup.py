@@ -44,9 +44,9 @@ class NoRegularFile(OSError):
 def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os.stat_result]]:
     """Yield the open folder that contains a file, the file's name there, and its status.
 
-    Links are followed within `folder`. Outside of `folder`, neither the folder of the file nor the folder above it may
-    be a link; the file itself may be a link to a file below its own folder, if a `folder` is given. Raises
-    `LeavesFolder` for a link that is not followed, and `OSError` if the path can't be looked up.
+    Links are followed within `folder`. For a file elsewhere, `_open_own` says which links above the file are followed;
+    the file itself can be a link to a file below its own folder, if a `folder` is given. Raises `LeavesFolder` for a
+    link that is not followed, and `OSError` if the path can't be looked up.
     """
     whole = path.absolute()
     below = None if folder is None else _find_relative_path(whole, folder)
@@ -65,9 +65,9 @@ def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os
 def _open_own(folder: Path, opened: ExitStack) -> int:
     """Open the folder of a file, without following a link that an agent could have put in place of a folder.
 
-    Neither the folder nor the folder above it may be a link. Links further up are followed; below the current folder,
-    only links that stay within the current folder. The parents of the current folder and the entries of the root folder
-    are trusted, because they belong to the user.
+    A link is refused in two places: as the folder itself, and as the folder above it. The current folder, its parents
+    and the entries of the root folder are exceptions: they are trusted to belong to the user, so they can be links.
+    Links further up are followed; below the current folder, only links that stay within the current folder.
     """
     current = _list_current_folders()
     users = {above for one in current for above in (one, *one.parents)} | {Path(*folder.parts[:2])}
@@ -81,7 +81,7 @@ def _open_own(folder: Path, opened: ExitStack) -> int:
 
 
 def _list_current_folders() -> set[Path]:
-    """Return the current folder, and its path as the shell names it, which may contain links."""
+    """Return the current folder (or `/` if it was removed), and its path in `PWD`, which may contain links."""
     try:
         current = Path.cwd()
     except FileNotFoundError:
@@ -182,8 +182,8 @@ _BINARY_LOOK = 8192
 class LookedUpFile:
     """The result of a look-up.
 
-    `file` is the member `file` of a report: `exists`, and `content` or `error`. `changed_ns` is the time of the last
-    change of the file, or of the link that was not followed, in nanoseconds. It is None if there is no file.
+    `file` is the member `file` of a report: `exists`, and `content` or `error`. `changed_ns` is the time in nanoseconds
+    of the last change of the file or of the link that was not followed; None if the look-up found neither.
     """
 
     file: dict[str, Any]

@@ -223,7 +223,7 @@ class Follower:
         return known.iteration + 1 if known else 1
 
     def _list_expected(self, found: Scan) -> dict[str, Mapping[str, str]]:
-        """Return the files that are expected because their folders exist."""
+        """Return the files that are expected because their folders exist; none without a `timeout`."""
         folder = self.pattern.folder()
         if folder is None or self.timeout is None:
             return {}
@@ -261,7 +261,7 @@ class Watcher:
     _said: str = ""
 
     def look(self, now: float, *, all_now: bool = False) -> None:
-        """Report the files that are due, and send the reports again that wait for the server.
+        """Report the files that are due, and send the waiting reports to the server again.
 
         A folder that can't be read causes one warning, and the next call scans it again.
         """

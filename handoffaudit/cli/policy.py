@@ -302,7 +302,10 @@ def _check_commit(commit: str) -> str:
 
 
 def _find_commit(file: str) -> str:
-    """Return the current commit of the file's folder, with a remark if the file has uncommitted changes."""
+    """Return the current commit of the file's folder, with a remark if the file has uncommitted changes.
+
+    Return an empty text if git knows no commit there. For standard input (`-`), use the current folder.
+    """
     path = Path.cwd() / file
     folder = Path.cwd() if file == "-" else path.resolve().parent
     commit = _ask_git(folder, "rev-parse", "HEAD")

@@ -89,7 +89,10 @@ class LocalTarget:
 
 
 class FileTarget:
-    """The policies of a file, by which its cases are judged without a database. Kinds that it lacks are as shipped."""
+    """The policies of a file, by which cases of another file are judged without a database.
+
+    Kinds of policies that the file lacks are as shipped.
+    """
 
     def test(self, policies: dict[str, Any], cases: Cases | None) -> list[dict[str, Any]]:
         from pydantic import ValidationError

@@ -139,8 +139,8 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
 
     The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
     who is not a member gets 404, as if the tenant did not exist, and a member with too small a role gets 403. An
-    administrator who has to set up a second factor first is sent to the page for it. The access tests read the
-    required role from the view's `role` attribute.
+    administrator who has to set up a second factor first is sent to the page for it. The view's attribute `role`
+    has the required role, for the guides of Help and for the access tests.
     """
 
     def decorate(view: PageView) -> Callable[..., Any]:

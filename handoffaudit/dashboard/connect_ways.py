@@ -1,6 +1,6 @@
 """The ways to connect an agent: what to install and to run, what each way sees, and whether it can stop a handoff.
 
-The code of each way is a file in `docs/examples/`, which names an example server and an example key.
+The code of each way is in files of `docs/examples/`, which name an example server and an example key.
 """
 
 import shlex

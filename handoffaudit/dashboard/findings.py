@@ -212,7 +212,10 @@ def _review_url(who: TenantMembership, group: FindingGroup) -> str:
 @require_role(Role.VIEWER)
 @require_safe
 def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    """Render the newest handoffs of a group below its line in the list; redirect a request without htmx to its page."""
+    """Render the newest handoffs of a group below its line in the list.
+
+    Redirect a request without htmx to the group's page.
+    """
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
@@ -361,7 +364,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 @live.refuse_bad_filters
 def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the poll of an open list: the numbers of waiting handoffs that changed."""
+    """Answer the poll of an open list: the changed numbers of waiting handoffs."""
     shown = set(request.GET.get("rows", "").split("~")[: live.MOST_ROWS])
     ids = {token.partition(".")[0] for token in shown}
     numbers = {int(pk) for pk in ids if pk.isascii() and pk.isdigit() and len(pk) <= _LONGEST_ID}

@@ -161,9 +161,10 @@ def _as_out_of_time() -> Generator[None]:
 @require_role(Role.VIEWER)
 @require_safe
 def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the results. Outside the command menu, redirect to the handoff with this id, or else to the only result.
+    """Show the results, or redirect.
 
-    `_meant` defines the only result.
+    Outside the command menu, redirect to the handoff whose id is the text, or else to the only result (`_meant`). If
+    the search ran out of time, do not redirect to the only result.
     """
     text = clean(request.GET.get("q", ""))
     in_menu = target_of(request) == MENU

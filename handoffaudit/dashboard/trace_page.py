@@ -349,7 +349,8 @@ def _newer_drawings(request: HttpRequest, who: TenantMembership, trace_id: str) 
     count, _, _ = (seen := request.GET.get("drawn", "")).partition(".")
     most = min(int(count), MOST_ON_A_PAGE) if count.isascii() and count.isdigit() and len(count) < 6 else 0
     versions = list_versions(who.tenant, trace_id, most) if most else {}
-    # A handoff that was sent late would change the numbers of other handoffs, which the table does not update.
+    # A handoff that arrives late takes its place among the shown handoffs by its time. It would change the numbers of
+    # later handoffs, and the table does not update these numbers.
     if not versions or (mark := _mark(versions)) == seen or mark.rpartition(".")[0] != seen.rpartition(".")[0]:
         return []
     shown = load_trace(who.tenant, trace_id, most)

@@ -25,7 +25,8 @@ from handoffaudit.handoffs.queries import matching, of_tenant, sort_by_id
 
 MOST_COUNTED: Final = 200
 
-# A page reads at most this many handoffs. If few of them match, the next page continues from there.
+# A page reads at most this many matching handoffs. If they belong to few traces, the page is short, and the next page
+# continues after the last of these handoffs.
 MOST_WALKED: Final = 20_000
 
 _AT_ONCE: Final = 500
@@ -55,8 +56,8 @@ class ListedTrace:
     that matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not
     count missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
     `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff. `mark`
-    differs as soon as one of these handoffs changes or another one arrives. The attribution of findings does not change
-    `mark`, although it can change `findings`.
+    differs as soon as one of the first `MOST_COUNTED + 1` handoffs changes or another handoff joins them. The
+    attribution of findings does not change `mark`, although it can change `findings`.
     """
 
     trace_id: str
@@ -121,9 +122,10 @@ def list_traces(
 
 
 def list_changed_traces(tenant: Tenant, marks: Mapping[uuid.UUID, int]) -> dict[uuid.UUID, ListedTrace]:
-    """Return the traces that changed, by their first handoffs; `marks` has the marks that the page shows.
+    """Return the traces that changed, by the ids of their first handoffs.
 
-    `newest_at` of these traces is the time of the newest of all their handoffs, whatever the filters of the list.
+    `marks` has the marks that the page shows, by the same ids. `newest_at` of a trace is the time of the newest of all
+    its handoffs, whatever the filters of the list.
     """
     versions = RawSQL(_MARK, [])  # noqa: S611 -- it has no parameters
     found = of_tenant(tenant).filter(pk__in=marks).exclude(trace_id="").annotate(mark=versions)
@@ -226,7 +228,7 @@ def _list_lines(tenant: Tenant, newest: dict[str, datetime]) -> Iterator[ListedT
 
 
 def _first_rows(tenant: Tenant, traces: Sequence[str]) -> dict[str, list[Handoff]]:
-    """Return the first handoffs of each trace, with one statement that reads each trace by its index."""
+    """Return the first handoffs of each trace, with one statement that reads each trace through an index."""
     rows = f"SELECT {_COLUMNS} FROM handoffs_handoff WHERE tenant_id = %s AND trace_id = %s ORDER BY id"  # noqa: S608
     each = [f"SELECT * FROM ({rows} LIMIT {MOST_COUNTED + 1}) AS first"] * len(traces)  # noqa: S608
     found: dict[str, list[Handoff]] = {trace_id: [] for trace_id in traces}

@@ -227,7 +227,7 @@ def draw_time_axis(moments: Sequence[Moment], *, width: float, prefix: str = "ti
         *parts,
         width=width,
         height=_HEIGHT,
-        title=f"{pluralize(len(ordered), 'handoff')} in time, with their tokens",
+        title=f"{pluralize(len(ordered), 'handoff')} over time, with their tokens",
         description=" ".join(words),
         prefix=prefix,
         class_="drawing time-axis",

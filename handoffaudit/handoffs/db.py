@@ -82,8 +82,9 @@ def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[A
 def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
     """Run a statement on PostgreSQL, and return its first row or None.
 
-    The statement is committed at once, unless the thread has begun a transaction. A thread without a connection takes a
-    connection of the pool for this statement only, because Django takes several times as long to get and return one.
+    The statement is committed immediately, unless the thread has begun a transaction. A thread without a connection
+    takes a connection of the pool for this statement only, because Django takes several times as long to get and return
+    a connection.
     """
     # Each attribute of `connection` takes several calls.
     database: Any = connections[DEFAULT_DB_ALIAS]
@@ -122,7 +123,7 @@ def is_open(opened: "psycopg.Connection[Any]") -> bool:
 def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS, *, binary: bool = False) -> list[Any]:
     """Return the rows of a statement. Only the primary database prepares the statement, not a replica.
 
-    With `binary`, PostgreSQL does not write the values as text, which takes long for documents.
+    With `binary`, PostgreSQL sends the values in binary form, because writing documents as text takes long.
     """
     if is_postgresql() and alias == DEFAULT_DB_ALIAS:
         with server_cursor() as server:

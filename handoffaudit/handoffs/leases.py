@@ -163,7 +163,7 @@ def background_part() -> Iterator[None]:
     """Do a short part of background work. On SQLite, one thread at a time does so, and a pause follows.
 
     SQLite has one writer at a time, and the transaction of a thread lasts longer while other threads run Python.
-    Without this limit, a sender who waits for a verdict would wait for all background work at once.
+    Without this limit, a sender who waits for a verdict would wait for the background work of all threads.
     """
     if db.is_postgresql():
         yield

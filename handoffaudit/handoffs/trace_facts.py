@@ -66,7 +66,8 @@ class Snapshot(NamedTuple):
 class TraceFacts:
     """The facts of the traces of some handoffs of one tenant, and the behaviour of their sources.
 
-    Handoffs that are judged in order learn from one another before anything is stored.
+    Handoffs are judged in order. Each handoff knows the facts that earlier handoffs of the batch brought, although
+    nothing of the batch is stored yet.
     """
 
     tenant_id: int
@@ -207,8 +208,8 @@ def _make_fact(kind: str, trace: str, label: str, content: str, handoff: str) ->
 def _read_rows(tenant_id: int, handoffs: Sequence[Handoff]) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield the kind, name, label, content and handoff of each behaviour, and then of each fact.
 
-    SQLite has no LATERAL, and reads the facts of 50 handoffs in one statement. PostgreSQL reads all rows at once, so it
-    returns no facts after the first one beyond `MOST_LOADED`.
+    SQLite has no LATERAL, and reads the facts of 50 handoffs in one statement. PostgreSQL reads all rows in one
+    statement, which returns no facts after the first fact beyond `MOST_LOADED`.
     """
     by_agents, agents = db.among(sorted({handoff.source_agent_id for handoff in handoffs}))
     behaviour = _BEHAVIOURS.format(agents=by_agents)

@@ -70,7 +70,7 @@ def error_of_status(status: int, *, retry_after: str | None, message: str | None
         if message and row.reason is Reason.REFUSED
         else ""
     )
-    detail = f'{row.detail}; it says "{words}".' if words else f"{row.detail}."
+    detail = f'{row.detail}; the service says "{words}".' if words else f"{row.detail}."
     return Unavailable(row.reason, detail, retry_after=parse_retry_after(retry_after, now), status=status)
 
 
@@ -141,7 +141,7 @@ def stopped_error() -> Unavailable:
 def parse_retry_after(retry_after: str | None, now: datetime) -> float | None:
     """Return the seconds of a `retry-after` header, at most an hour. The header is a number or an HTTP date.
 
-    Returns None for an invalid value and for a time in the past.
+    Return None if there is no header, for an invalid value, and for a time in the past.
     """
     if retry_after is None:
         return None

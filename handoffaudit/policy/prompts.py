@@ -136,7 +136,8 @@ def _name_row(given: Mapping[str, Any]) -> str:
 def _parse_type(value: Any) -> str | None:
     if value == ANY_OTHER_TYPE:
         raise Wrong(
-            "A prompt is for one type, or for all handoffs.", "Leave the type out of a prompt for all handoffs."
+            "A prompt is for one type, for one workflow, or for all handoffs.",
+            "Leave the type out of a prompt for all handoffs.",
         )
     return None if value is None else values.handoff_type(value)
 

@@ -99,9 +99,10 @@ def _join_texts(texts: Iterable[str], most: int) -> str:
 
 
 def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
-    """Return the findings of severity warning and above from a verdict's issues, as the API shows them.
+    """Return the findings of severity warning and above, once for each wrong value of a finding.
 
-    Findings that are not about the handoff, such as an unavailable LLM, are excluded.
+    `issues` are the findings of a verdict in the form of the API. The finding that the LLM was unavailable is excluded,
+    because it is not about the handoff.
     """
     return tuple(
         Flaw(str(issue["code"]), str(issue.get("field_path") or ""), value, str(issue["severity"]))

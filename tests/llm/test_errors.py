@@ -31,7 +31,7 @@ def test_retry_after(header, seconds):
 
 def test_the_services_words_are_told_where_something_is_to_be_fixed():
     refused = errors.error_of_status(400, retry_after=None, message="Your credit\nis low.", now=NOW)
-    assert refused.detail.endswith('; it says "Your credit is low.".')
+    assert refused.detail.endswith('; the service says "Your credit is low.".')
     overloaded = errors.error_of_status(529, retry_after=None, message="Overloaded", now=NOW)
     assert overloaded.detail == "The LLM service is overloaded (529)."
 

@@ -185,7 +185,8 @@ R = TypeVar("R")
 
 MOST_DIGITS = 9
 
-# The limit is above what may be saved, so a text that is too long is refused, not cut. The limit also bounds the page.
+# Submitted texts are cut to this many characters, which bounds the page. A cut text is still too long to be saved, and
+# is refused.
 LONGEST_KEPT = 4 * MOST_BYTES
 
 LONGEST_LINE = 10_000

@@ -37,8 +37,8 @@ _WITH_IPV4_INSIDE = _NETWORK("64:ff9b::/96")
 
 _GLOBAL_IPV6 = _NETWORK("2000::/3")
 
-# Python versions disagree on whether these networks are public: 6to4, Teredo and other ranges that embed another
-# address, and the ranges for documentation, benchmarks and old anycast.
+# Python versions disagree on whether some of these networks are public, such as 6to4, Teredo and other ranges that
+# embed another address, and the ranges for documentation, benchmarks and old anycast.
 _NOT_PUBLIC = tuple(
     _NETWORK(text)
     for text in (
@@ -127,8 +127,8 @@ def look_up(host: str, port: int) -> list[str]:
         else:
             answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
 
-    # A name server that does not answer blocks its thread for half a minute, so the lookup runs in a daemon thread of
-    # its own.
+    # If the name server does not answer, the lookup blocks its thread for half a minute. So each lookup runs in a
+    # daemon thread of its own.
     threading.Thread(target=ask, name="look-up", daemon=True).start()
     try:
         answer = answers.get(timeout=LOOKUP_SECONDS)

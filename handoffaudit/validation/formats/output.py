@@ -76,7 +76,10 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _demanding(schema: object) -> dict[str, Any] | bool | None:
-    """Return `schema` if it is a JSON Schema with requirements. Return None for `{}`, `true` and other values."""
+    """Return `schema` if it is a JSON Schema with requirements.
+
+    Return None for `{}` and `true`, which require nothing, and for values that are not JSON Schemas.
+    """
     return schema if isinstance(schema, dict | bool) and schema not in ({}, True) else None
 
 

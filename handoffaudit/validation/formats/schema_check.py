@@ -145,7 +145,7 @@ class Shape:
             if self._validator.is_valid(document):
                 return []
             errors = self._errors(document, self._validator)
-        # jsonschema-rs cannot encode lone surrogates. `parse_json` refuses them, but a caller may parse the document.
+        # jsonschema-rs cannot encode lone surrogates. `parse_json` refuses them, but a caller can use another parser.
         except UnicodeEncodeError:
             return self.check(_without_surrogates(document))
         found: dict[tuple[Location, str], Issue] = {}

@@ -37,8 +37,8 @@ UNKNOWN_SOURCE: Final = Code(
     "evidence.unknown_source",
     Severity.WARNING,
     "Unknown source",
-    what="A claim cites a source that is not among the evidence. If none of its sources was "
-    "supplied, the claim counts as uncited.",
+    what="A claim cites a source that is neither among the evidence nor in context_refs. If none of "
+    "the claim's sources was supplied, the claim counts as uncited.",
     why="The cited source was not sent with the handoff, and may not exist.",
     hint="Supply the source as evidence, or correct its name.",
 )

@@ -132,7 +132,10 @@ class Tree:
         return found
 
     def has_orphan_between(self, before: Span, after: Span) -> bool:
-        """Return whether a span without its parent began between two spans. The missing parent may be an agent."""
+        """Return whether a span whose parent is missing began between the starts of two spans of a trace.
+
+        The missing parent may be an agent.
+        """
         starts = self._orphans.get(before.trace_id, [])
         return bisect_right(starts, before.started) < bisect_left(starts, after.started)
 

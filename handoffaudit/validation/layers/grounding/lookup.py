@@ -263,7 +263,7 @@ class Lookup:
         return _MISSING if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
 
     def _has_long_word(self, wanted: str) -> bool:
-        """Return whether the sources have the first long word of a quote. If not, the sources lack the quote."""
+        """Return False if the sources lack the first long word of a quote, and therefore the quote."""
         word = _LONG_WORD.search(wanted)
         return word is None or word.group() in self.index.folded
 

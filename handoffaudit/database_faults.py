@@ -145,7 +145,7 @@ def page(fault: Fault) -> HttpResponse:
 
 
 def prepare_for_requests(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Limit a new connection for requests; call in processes that answer requests."""
+    """Set the time limits of requests on a new connection; call this function in processes that answer requests."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
@@ -267,7 +267,7 @@ STUCK_SECONDS: Final = 0.05
 class WriteTurn:
     """A lock for the writers of this process. A writer waits for its turn as long as it may wait for the SQLite file.
 
-    Then, or if too many late writers wait, entering the lock raises `LockTimeout`.
+    After this time, or if too many late writers wait, entering the lock raises `LockTimeout`.
     """
 
     def __init__(self) -> None:

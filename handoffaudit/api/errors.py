@@ -161,7 +161,7 @@ CONTENT_TYPE = "application/problem+json"
 
 API_PREFIX = "/api/"
 
-# Exporters of OpenTelemetry post to `/v1/traces`, which `handoffaudit.wsgi` leads here.
+# Exporters of OpenTelemetry post to `/v1/traces`. `handoffaudit.wsgi` passes such requests to this address.
 TELEMETRY = "/api/v1/otlp/traces"
 
 # The calls that submit handoffs. The metrics count the refusals of these calls by the type of the problem.

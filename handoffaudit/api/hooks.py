@@ -106,8 +106,9 @@ _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "maxLength": LONGEST_KEY},
-    "description": "Idempotency key: the same key gets the same answer. Without a key, the session and the id of "
-    "the tool call identify the event, or its whole content if it has no such ids or comes with phase results.",
+    "description": "Identifies the event: an event that is sent again with the same idempotency key gets the same "
+    "answer. Without an idempotency key, the session and the id of the tool call identify an event before or after the "
+    "call. Other events, events without these ids, and events with phase results are identified by their content.",
 }
 _EVENT: Final[dict[str, Any]] = {
     "hook_event_name": "PostToolUse",

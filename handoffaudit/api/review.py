@@ -178,9 +178,9 @@ class AssignmentIn(Schema):
 def assign(request: HttpRequest, reference: Reference, asked: AssignmentIn) -> HttpResponse:
     """Assign a handoff in any state. An assigned handoff leaves the queue, and its state does not change.
 
-    The assignment ends with the next proposal or change of the state. Repeating the call without a note changes
-    nothing. A note to nobody is stored with the event that ends the assignment; a handoff that is not assigned has no
-    such event, and the answer is 409.
+    The assignment ends with the next proposal or change of the state, and when the assigned person may no longer decide
+    in the tenant. Repeating the call without a note changes nothing. If `to` is null, the note is stored with the event
+    that ends the assignment. A handoff that is not assigned has no such event, so the answer to a note is 409.
     """
     who = caller(request)
     handoff = activity.assign(
@@ -267,8 +267,8 @@ class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
         description="all: the open queue. escalated, held, rejected: one part of `all`. passed_on: reassigned "
-        "handoffs. second: proposed decisions that wait for a second reviewer. muted: rejected handoffs whose errors "
-        "(or, without errors, warnings) are all muted; `all` leaves them out.",
+        "handoffs. second: proposed decisions that wait for a second reviewer. muted: rejected handoffs that "
+        "are not escalated and whose errors (or, without errors, warnings) are all muted; `all` leaves them out.",
         examples=["second"],
     )
     state: str = Field("", description="held or rejected; default: both.", examples=["held"])

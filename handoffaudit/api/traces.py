@@ -1,4 +1,4 @@
-"""API of traces: handoffs in order, routes, the origin of wrong values, and the handoffs that carry them."""
+"""API of traces: handoffs in order, routes, the origins and carriers of wrong values, timelines, and tool results."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -82,14 +82,17 @@ class TraceEdgeOut(Answer):
 
 class LoopOut(Answer):
     number: int = Field(description="The number of the handoff.")
-    agent: str = Field(description="The target agent, which had the work earlier.")
+    agent: str = Field(description="The target agent.")
     codes: list[str] = Field(description="The rule codes of the findings about the chain.")
 
 
 class GraphOut(Answer):
     nodes: list[NodeOut] = Field(description="The agents.")
     edges: list[TraceEdgeOut] = Field(description="The routes.")
-    loops: list[LoopOut] = Field(description="Handoffs that returned to an earlier agent.")
+    loops: list[LoopOut] = Field(
+        description="Handoffs that returned to an earlier agent or to the source itself, or that repeated work without "
+        "progress."
+    )
 
 
 class OriginOut(Answer):
@@ -232,7 +235,7 @@ def send_tool_results(
     response={200: ToolResultsOut, 400: ProblemOut},
 )
 def list_tool_results(request: HttpRequest, trace_id: TraceId, query: Query[PageQuery]) -> HttpResponse:
-    """Return the tool results of a trace in the order of their arrival, of every grade."""
+    """Return the tool results of every grade in a trace, in the order of their arrival."""
     check_names(request, PageQuery)
     after = parse_cursor(query.cursor) if query.cursor else None
     found = tool_results.list_results(caller(request).tenant.pk, trace_id, after=after, limit=query.limit + 1)

@@ -261,9 +261,10 @@ class Receiver(Protocol):
 def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
     """Import handoffs from files, and report what was stored and what was refused.
 
-    A FILE holds JSON Lines, one JSON document, or a JSON array of documents. A line is a submission, or a document
-    without the fields of a submission. Gzip is recognised, and - is standard input. Broken documents are stored as
-    rejected. To finish an interrupted import, run it again: stored handoffs are not stored twice.
+    A FILE holds JSON Lines, one JSON document, or a JSON array of documents. A line is a submission, a document
+    without the fields of a submission, or an object whose field "raw" holds a document that is not JSON. Gzip is
+    recognised, and - is standard input. Broken documents are stored as rejected. To finish an interrupted import, run
+    it again: stored handoffs are not stored twice.
 
     Exits with 0 if everything is stored, with 1 if something was refused or the server failed, and with 2 if a file
     can't be read.

@@ -85,7 +85,7 @@ class Parts:
 
     @classmethod
     def begun(cls, person: int, tenant: int, parts: Iterator[bytes]) -> Self:
-        """Register a download and return its parts; raise `TooMany` where too many downloads are running."""
+        """Register a download and return its parts; raise `TooMany` if too many downloads are running."""
         with _lock:
             if sum(one.person == person for one in _under_way) >= MOST_OF_PERSON:
                 raise TooMany(f"You have {MOST_OF_PERSON} exports under way already.")

@@ -74,7 +74,10 @@ class SignOut(LogoutView):  # type: ignore[misc]
 
 
 def refuse_many(request: HttpRequest) -> HttpResponse | None:
-    """Return a refusal if one address begins too many sign-ins, because each sign-in creates a session."""
+    """Return a refusal if one IP address begins too many sign-ins, otherwise None.
+
+    The number is limited because each sign-in creates a session.
+    """
     refused: HttpResponse | None = ratelimit.consume_or_429(
         request, app="allauth.account", action="begin_sign_in", limit_get=True
     )

@@ -66,8 +66,8 @@ def group_key(code: str, path: str) -> GroupKey:
 def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]) -> GroupedFindings:
     """Return the findings of a handoff by group key. Several findings with the same key count once.
 
-    A key is decisive if one of its findings is an error, or if the handoff has no errors. All findings have severity
-    warning or above.
+    A key is decisive if one of its findings is an error or critical, or if the handoff has no such finding. The caller
+    leaves out findings of severity info.
     """
     grave: dict[GroupKey, bool] = {}
     for flaw in flaws:
@@ -296,9 +296,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """The numbers of approved, declined and all other handoffs of a group, with decisions on the newest of them.
+    """The numbers of approved, declined and all other handoffs of a group.
 
-    `is_cut` means that only the newest handoffs of the group were counted.
+    `decisions` are the decisions on the newest decided handoffs, at most `MOST_DECISIONS`. `is_cut` means that
+    only the newest handoffs of the group were counted.
     """
 
     approved: int

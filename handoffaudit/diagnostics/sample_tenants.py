@@ -67,7 +67,7 @@ def bundled_reports(until: datetime) -> Iterator[tuple[str, bytes]]:
 
 
 def first_report() -> tuple[str, datetime]:
-    """Return the id of the first report and its time before it is moved."""
+    """Return the id of the first report, and the time that the bundled file gives for this report."""
     name, begins = next(iter(_REPORTS.items()))
     return f"{begins}0", datetime.fromisoformat(orjson.loads(_read_gzip(name))[0]["timestamp"])
 

@@ -180,7 +180,7 @@ class Kind:
     """A kind of labelled data.
 
     `recognise` tells whether a line is of this kind. `items` returns the items of a line, and raises `ValueError`,
-    `KeyError` or `TypeError` for a broken line.
+    `KeyError`, `TypeError`, `AttributeError` or `IndexError` for a broken line.
     """
 
     name: str

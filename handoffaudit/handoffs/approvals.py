@@ -134,7 +134,7 @@ def withdraw(handoffs: Sequence[Handoff]) -> None:
 
 
 def state_of(handoff: Handoff) -> ApprovalState | None:
-    """Return the approval of an approved handoff, or None if there is none."""
+    """Return the state of a handoff's approval, or None if the handoff is not approved or has no approval."""
     row = Approval.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
     return _state(row) if row and handoff.state == State.APPROVED else None
 

@@ -218,7 +218,10 @@ _logger = logging.getLogger(LOGGER)
 
 
 def log_received(handoffs: Sequence[PreparedHandoff], sender: Actor) -> None:
-    """Log that handoffs were received: after the commit of the current transaction, or at once if there is none."""
+    """Log that handoffs were received.
+
+    The lines are written after the commit of the current transaction, or immediately if no transaction is open.
+    """
     if handoffs and _is_wanted(logging.DEBUG):
         transaction.on_commit(partial(_write_received, handoffs, sender))
 

@@ -81,9 +81,10 @@ class _Removal:
 
 
 def verify(tenant: Tenant, key: str | None) -> Report:
-    """Verify the audit log and the seals of a tenant. The last seal must be signed with the public key `key`.
+    """Verify the audit log and the seals of a tenant.
 
-    Without `key`, the report of a tenant with seals has a note that the key of the last seal was not compared.
+    `key` is the expected public key: the last seal must be signed with this key, or must replace another key by this
+    key. Without `key`, the report of a tenant with seals has a note that the key of the last seal was not compared.
     """
     report = Report(entries=Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk))
     try:

@@ -118,10 +118,10 @@ def placeholder(content: str, title: str, icon: str = "handoffs", link: str = ""
 
 
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
-    """Render the options of a long select after its first option, or of a list of suggestions.
+    """Render the options of a list of suggestions, or the options of a long select without its first option.
 
-    With `"codes"` as the third argument the options show titles. The chosen value is always an option, even
-    if it is not among the values.
+    If `kind` is `"codes"`, the options show the titles of the rule codes. The chosen value is always an option, even if
+    it is not among the values.
     """
     values = list(values)
     if chosen and chosen not in values:

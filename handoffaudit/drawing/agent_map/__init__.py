@@ -89,8 +89,8 @@ def draw_agent_map(
 ) -> Drawing:
     """Draw a map of routes. `agents` must include all agents of `edges`; the table lists the edges in their order.
 
-    With `across`, the layers go from left to right; else, from top to bottom. The drawing omits handoffs between the
-    agents of one folded box, because a loop at the box would look like an agent that hands over to itself. The text
+    With `across`, the map runs from left to right; otherwise, from top to bottom. The drawing omits handoffs between
+    the agents of one folded box, because a loop at the box would look like an agent that hands over to itself. The text
     counts these handoffs.
     """
     weights = {(edge.source, edge.target): edge.number for edge in edges}

@@ -1,4 +1,4 @@
-"""LLM client of the server, which caches answers to equal questions, keeps to the budget, and records each call."""
+"""The server's LLM client. The client caches answers to equal questions, keeps to the budget, and records each call."""
 
 import hashlib
 import threading
@@ -53,7 +53,10 @@ def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
 
 
 def store_answer(tenant_id: int, key: str, answer: Answer) -> None:
-    """Store the answer, and replace an older answer. Call inside the transaction that records the call."""
+    """Store the answer, and replace an older answer. Call inside the transaction that records the call.
+
+    An answer with characters that the database cannot store is left out.
+    """
     if not storable(answer.text):
         return
     row = ModelAnswer(
@@ -136,7 +139,7 @@ def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
 
 
 def record_cached(asker: Asker) -> None:
-    """Record a question that a stored answer settled at no cost."""
+    """Record a question that a stored answer, or the answer of another thread's call, settled at no cost."""
     row = asker.row(OK)
     row.cached = True
     _commit(lambda: row.save(force_insert=True))
@@ -268,7 +271,7 @@ class _Model:
     caller: Caller
 
     def ask(self, question: Question) -> Answer:
-        """Return the stored or new answer to a question. Raise `Unavailable`."""
+        """Return the stored or new answer to a question. Raise `Unavailable` if the LLM gives no usable answer."""
         model = self.caller.model_of(question.role)
         key = answer_key(model, question)
         asker = Asker(self.tenant_id, self.handoff, question, model, key)

@@ -71,7 +71,7 @@ def _count_room() -> int:
 
 
 def _list_tenants_to_recheck() -> list[int]:
-    """Return the tenants with unverified handoffs and room in today's budget.
+    """Return the ids of the tenants with unverified handoffs and room in today's budget.
 
     If the budget was too small for a call in the last `BUDGET_PAUSE`, the budget counts as used up.
     """
@@ -98,7 +98,10 @@ def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """The lease on a recheck. A handoff whose LLM check failed again, or whose state changed, keeps its verdict."""
+    """The lease on a recheck.
+
+    A handoff keeps its verdict if the LLM check failed again, or if the handoff needs no recheck any more.
+    """
 
     job: Job
 
@@ -116,7 +119,7 @@ class Recheck:
             return []
         if handoff.state == State.HELD:
             return [replace(one, handoff=handoff, from_state=handoff.state)]
-        # A recheck does not change the recommended action, which was decided when the handoff was accepted.
+        # Work may have gone on from an accepted or approved handoff, so the new verdict recommends no action.
         verdict = msgspec.structs.replace(one.verdict, remediation=None, recommended_action=None)
         return [replace(one, handoff=handoff, from_state=handoff.state, verdict=verdict, repaired=())]
 
@@ -145,7 +148,7 @@ _lock = WorkerLock()
 
 
 def drain() -> int:
-    """Make checks until none waits, and return the number of stored results."""
+    """Make checks until none waits or the process is about to end. Return the number of stored results."""
     return _lock.drain(jobs.take, jobs.is_any_left_behind, jobs.take_left_behind, _run_check, ending.is_set)
 
 

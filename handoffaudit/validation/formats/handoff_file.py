@@ -93,7 +93,10 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _target(content: Mapping[str, Any]) -> str:
-    """Return the target as a name. `next` is a string in most files, an object in some files, null if the work ends."""
+    """Return the target as a name: the string in `next`, or the JSON of any other value in `next`.
+
+    If `next` is null or missing, the work ends, and the name is `end`.
+    """
     following = content.get("next")
     if following is None:
         return END

@@ -135,8 +135,8 @@ _ABSENT = object()
 def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Document, tuple[Change, ...]]:
     """Return `after` with its hash, size and token count recomputed, and the changes made.
 
-    Nothing is recomputed if both are the same object, or if the format is unknown. A hash or a size that was wrong
-    before stays wrong, because a repair must not hide that the payload was changed.
+    Nothing is recomputed if `before` and `after` are the same object, or if the format is unknown. A hash or a size
+    that was wrong in `before` stays wrong, because a repair must not hide that the payload was changed.
     """
     if form not in BY_NAME or before is after:
         return after, ()
@@ -260,9 +260,10 @@ def _word_ends(text: str) -> list[int]:
 
 
 def key_phrases(text: str) -> str:
-    """Return the key phrases of a text, each once and in order, followed by `...`.
+    """Return the first key phrases of a text, each once and in order, followed by `...`.
 
-    Return the text unchanged if the phrases are not shorter than the text.
+    The phrases are at most 12, of at most 4 words each, and have at most 200 characters together. Return the text
+    unchanged if the phrases are not shorter than the text.
 
     >>> key_phrases("Please write the market overview for 2026, and compare the prices of all five suppliers.")
     'write; market overview; 2026; compare; prices; five suppliers...'

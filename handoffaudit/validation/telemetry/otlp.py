@@ -77,8 +77,8 @@ class Export:
 def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
     """Return the spans of an export, and the number of rejected spans.
 
-    `sender` is the number of the API key that sent the export. Raises `BadExport` if the export itself cannot be read,
-    and `TooManySpans` if it has too many spans or other messages.
+    `sender` is the number of the API key that sent the export. Raises `BadExport` if the export itself cannot be read
+    or has too many scopes in protobuf, and `TooManySpans` if it has too many spans or other messages.
     """
     export = Export([])
     # All spans are counted before the first span is decoded. The spans of a protobuf body are not copied.
@@ -309,7 +309,10 @@ def _read_json(part: _Part, sender: int) -> Span:
 
 
 def _time_in(span: dict[str, Any], name: str) -> int:
-    """Return a time in nanoseconds, or 0 if there is none. Raises `Refused` for anything but 64-bit integers."""
+    """Return a time in nanoseconds, or 0 if there is none.
+
+    Raises `Refused` for anything but an unsigned 64-bit integer, as a number or as text.
+    """
     given = span.get(name) or 0
     value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
@@ -356,7 +359,10 @@ _JSON_VALUES: Final[dict[str, Callable[[Any, int], Any]]] = {
 
 
 def _checked_id(name: str, value: object) -> str:
-    """Return an id in lower-case hexadecimal digits. Raises `Refused` for an id that the protocol does not allow."""
+    """Return an id in lower-case hexadecimal digits, or an empty text for an absent id of a parent.
+
+    Raises `Refused` for an id that the protocol does not allow.
+    """
     size = _ID_BYTES[name]
     if name == "parentSpanId" and (not value or (isinstance(value, str) and not value.strip("0"))):
         return ""

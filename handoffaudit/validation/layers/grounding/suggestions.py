@@ -73,7 +73,8 @@ class _Amounts:
         """Return the text of the amount that is nearest to an amount of this size and with these digits.
 
         An amount of nearly the same size takes precedence over an amount with a shifted decimal point, which takes
-        precedence over an amount with one wrong digit. The result is empty if there is none of these.
+        precedence over an amount with one wrong digit. Years are not compared by size. The result is empty if there is
+        no such amount.
         """
         if not is_year:
             at = self._nearest_in_size(size)
@@ -176,7 +177,10 @@ def _has_one_wrong(digits: str, other: str) -> bool:
 
 
 def _likest(plain: str, initial: str, written: _Written) -> str:
-    """Return the text with that initial that differs least from `plain`, in its original spelling."""
+    """Return the text with that initial that differs least from `plain`, in its original spelling.
+
+    The result is empty if every text differs in too many letters.
+    """
     most = _most_differing(plain)
     if not most or len(plain) > _LONGEST:
         return ""

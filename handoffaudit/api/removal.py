@@ -69,7 +69,9 @@ class HoldIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     scope: HoldScope = Field(description="handoff, trace or tenant.", examples=["trace"])
-    key: str = Field("", description="The id of the handoff or of the trace.", examples=["run-42"])
+    key: str = Field(
+        "", description="The id of the handoff or of the trace; empty for the tenant.", examples=["run-42"]
+    )
     reason: str = Field(description="Why the data is held.", examples=["Case 2026-117"])
 
 

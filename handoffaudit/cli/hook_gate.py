@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from handoffaudit.cli.hook import Event
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
-# The agent waits while earlier events are sent, so no earlier event is begun after `CATCH_UP_SECONDS`. The agent host
-# limits the time for all events together. So if sending the earlier events takes longer than `CATCH_UP_SECONDS`, the
-# excess shortens the time limit of the current event. The current event still has `LEAST_SECONDS`, unless its own limit
-# is shorter.
+# The agent waits while earlier events are sent, so after `CATCH_UP_SECONDS`, the remaining earlier events are left for
+# later. The agent host limits the time for all events together. So if sending the earlier events takes longer than
+# `CATCH_UP_SECONDS`, the excess shortens the time limit of the current event. The current event still has
+# `LEAST_SECONDS`, unless its own limit is shorter.
 CATCH_UP_SECONDS = 5.0
 LEAST_SECONDS = 5.0
 
@@ -75,7 +75,7 @@ class Gate:
     def decide(self, event: "Event") -> Decision:
         """Decide whether the event is allowed; never raises.
 
-        If the server is away, the phase rules alone decide.
+        If the server gives no answer, the phase rules alone decide. Without phase rules, the event is then allowed.
         """
         entry = Entry(f"hook-{os.urandom(16).hex()}", event.text)
         held = self._keep(entry)
@@ -229,7 +229,7 @@ _OF_THE_HOST = ("systemMessage", "suppressOutput", "continue", "stopReason")
 # be asked. The server's `updatedInput` is not passed on either, because it would change the delegated task.
 _PERMISSIONS = ("deny", "ask")
 
-NO_REASON = "The handoff was stopped, without a reason."
+NO_REASON = "The handoff was blocked, and no reason was given."
 
 
 def blocking_reason(decision: Decision) -> str:
@@ -241,8 +241,8 @@ def blocking_reason(decision: Decision) -> str:
 def host_output(event: "Event", decision: Decision) -> dict[str, Any]:
     """Return the JSON that Claude Code reads; empty if there is nothing to say.
 
-    The output is the server's. If the user's rules block and the server does not, the output blocks with the reason of
-    the rules.
+    The output has the members of the server's answer that Claude Code may get. If the decision blocks the event and
+    these members do not, members that block with the decision's reason are added.
     """
     output = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
     output |= _read_permission(event, decision.answer.get("hookSpecificOutput"))

@@ -60,7 +60,10 @@ class SessionFiles:
         return name
 
     def keep_only(self, name: str | None) -> None:
-        """Remove the files that this run created, except the file that the candidate refers to."""
+        """Remove the files that this run created, except `name`, and each removed file's folder if it is empty.
+
+        `name` is the file that the candidate refers to, or None.
+        """
         for created, file in self._created.items():
             if created != name:
                 file.unlink(missing_ok=True)
@@ -96,14 +99,14 @@ def command(
     """Repair a document as far as rules can: with defaults, with the changes that findings propose, by compression.
 
     The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
-    document or submission and is not changed. For a submission, the document is printed. If payload.session is removed
-    to meet the token budget, it is written to handoffs/session-context.json in the document's session_path, and the
-    candidate refers to the file. If the folder session_path does not exist, the session is dropped.
+    document or submission and is not changed. For a submission, only its document is printed. If payload.session is
+    removed to meet the token budget, it is written to handoffs/session-context.json in the document's session_path, and
+    the candidate refers to the file. If the folder session_path does not exist, the session is dropped.
 
     Exits with 0 if the candidate (or the unchanged document) is valid, with 1 if no rule could repair it.
     """
     sent = _read_only_document(file)
-    # A token count is shown only if it is over the budget, and the quick counter is exact over the budget.
+    # The output shows a token count only if the count is over the budget. The quick counter is exact for such counts.
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
     reading, verdict = judge.judge_given(given, sent)
@@ -194,7 +197,10 @@ def _check_folder(target: Path, named: str) -> None:
 
 
 def repair_lines(name: str, result: Repair, before: Verdict) -> Iterator[str]:
-    """Yield the changes and the new verdict; if the repair failed, the remaining findings."""
+    """Yield the lines about a repair: the new score and outcome, the changes, and the findings that remain.
+
+    If there is no candidate, yield the status with its reason, the notes of the attempts, and the findings.
+    """
     if result.repaired:
         yield from _lines_of_attempt(name, result.repaired, before)
         return

@@ -168,7 +168,10 @@ def command(host: str, port: int, *, sample: bool) -> None:
 
 
 def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None = None) -> None:
-    """Run the server on the data folder of the environment until a signal comes; call `when_ready` once it is ready."""
+    """Run the server until a signal comes. Call `when_ready` as soon as the server is ready.
+
+    The data folder is the folder of `data_folder`. Raise `Stop` if the server cannot start.
+    """
     began = time.monotonic()
     # Handoffs, sessions and password hashes must not be readable for other users of this machine.
     os.umask(0o077)
@@ -286,7 +289,10 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
 
 
 def describe_failed_checks(host: str, port: int) -> str | None:
-    """Return the failed checks of `/readyz`; empty without an answer, None if the server is ready, even if degraded."""
+    """Return the failed checks of `/readyz`, an empty text without an answer, or None if the server is ready.
+
+    A ready server may be degraded: then warn about the failed checks.
+    """
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})

@@ -148,7 +148,11 @@ def _live_address(who: TenantMembership, query: str, *, is_counted: bool) -> str
 
 @live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer with the changed traces of the page, and the number of matching handoffs of any trace after `after`."""
+    """Answer with the new cells of the changed traces that the page shows.
+
+    With the parameter `after`, a handoff id, also answer with the number of matching handoffs that are newer than this
+    id, whatever their trace.
+    """
     parts = _changed_rows(request, who)
     asked = TraceFilters.from_query(request.GET)
     if request.GET.get("after"):
@@ -297,7 +301,7 @@ def origin_kinds(shown: Trace, asked: Asked) -> list[Kind]:
 
 
 def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
-    """Return the wrong values, the most harmful first.
+    """Return the wrong values, the most harmful first. With `asked.code`, return only the values of this rule code.
 
     Values introduced in the trace come before values from outside. Within both, numbers and dates come before words,
     then values that later handoffs carry before other values, and then earlier values before later values.

@@ -33,7 +33,8 @@ LIVE = timedelta(hours=1)
 class Measured:
     """A measured value, and the number of handoffs that the alert rule is about, such as the rejected handoffs.
 
-    `value` has the unit of the alert rule. It is None if fewer handoffs came than the rule demands (`minimum`).
+    `value` has the unit of the alert rule. The rejection rate is None if fewer judged handoffs came than the rule
+    demands (`minimum`).
     """
 
     value: float | None
@@ -141,7 +142,7 @@ def anything_due() -> bool:
 def evaluate_all() -> bool:
     """Evaluate all tenants if a minute has passed; return whether this process did so.
 
-    If several processes call this function at once, one of them evaluates the tenants.
+    If several processes call this function at the same time, only one process evaluates the tenants.
     """
     now = timezone.now()
     Watermark.objects.get_or_create(name=_MARK, defaults={"at": datetime.fromtimestamp(0, UTC)})
@@ -227,8 +228,8 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
     """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
     If so, record the time, because the value is still at a level. An acknowledgement no longer counts if the
-    value was below the levels for longer than `clear_minutes` and three minutes, or if the acknowledged alert had the
-    level `warning` and the new level is `alert`.
+    value was below the levels for longer than both `clear_minutes` and three minutes, or if the acknowledged alert had
+    the level `warning` and the new level is `alert`.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:
@@ -242,7 +243,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 
 def _remind(tenant: Tenant, now: datetime) -> None:
-    """Repeat the alerts without an alert rule, because these alerts have no `renotify_minutes`."""
+    """Repeat the alerts without an alert rule every `REMIND`. Such alerts have no `renotify_minutes`."""
     standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)

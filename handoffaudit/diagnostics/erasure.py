@@ -138,7 +138,11 @@ def anything_due() -> bool:
 
 
 def run(seconds: float) -> bool:
-    """Work for `seconds`, or until handoffs wait. Return False if the caller should continue at once."""
+    """Work on the erasures for `seconds`, or until no work is left or handoffs wait to be judged.
+
+    Return False if the time is over: the caller should call the function again without a pause. Otherwise, return True,
+    also if another process does the work.
+    """
     held_until = LEASE.acquire()
     if held_until is None:
         return True

@@ -286,7 +286,7 @@ def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Han
 
 
 def _documents(tenant: Tenant) -> "QuerySet[Handoff]":
-    # With the order of the handoffs, the oldest document is found without sorting all of them.
+    # The rows are handoffs, because their index gives the oldest document without a sort of all documents.
     return Handoff.objects.filter(tenant=tenant, body__isnull=False)
 
 
@@ -301,7 +301,10 @@ def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
 
 
 def _remove_documents(due: DueRows) -> int:
-    """Remove documents, and record the time, the rule and the SHA-256 of each removed document."""
+    """Remove documents with their trace facts and indexed words. Return the number of documents.
+
+    For each document, a record of the time, the term in days and the SHA-256 stays.
+    """
     # With the lock, nobody can reopen one of the handoffs meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
     handoffs = _old_documents(due.tenant, due.terms).filter(pk__in=due.pks)
@@ -341,7 +344,7 @@ def _remove_handoffs(due: DueRows) -> int:
 def remove_next_handoffs(
     tenant: Tenant, terms: Terms, after: uuid.UUID, end: uuid.UUID
 ) -> tuple[uuid.UUID, int] | None:
-    """Remove the next handoffs between the ids `after` and `end`; return the id of the last one and their number.
+    """Remove the next handoffs between the ids `after` and `end`. Return the last id and the number of handoffs.
 
     Return None without removing a handoff if there is none, if one of the next handoffs must stay, or if
     `removal.is_dense` refuses their range, for example because the partition with their documents was not dropped.

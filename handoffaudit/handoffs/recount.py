@@ -38,7 +38,10 @@ class RecountLease(NamedLease):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The result of a recount: the true number of rows, and the number of wrong, missing and superfluous rows."""
+    """The result of a recount.
+
+    `rows` is the number of counts that should be stored. `wrong` is the number of wrong, missing or extra counts.
+    """
 
     rows: int
     wrong: int

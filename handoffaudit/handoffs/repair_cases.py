@@ -131,7 +131,8 @@ def case_of(
 def case_of_stored(handoff: Handoff) -> Case:
     """Return the case of a stored handoff, judged with the current policy.
 
-    The case takes the findings of the LLM from the stored verdict, without a new call.
+    The case takes the findings of the LLM from the stored verdict, without a new call. Raise `HandoffBody.DoesNotExist`
+    if the document was removed.
     """
     config = kinds.load_config(handoff.tenant_id)
     body = HandoffBody.objects.get(pk=handoff.pk)

@@ -54,7 +54,11 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
 
 
 def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
-    """Read the stored document again, in the same way as on arrival, and return the reading."""
+    """Read the stored document again and return the reading.
+
+    The document is read as on arrival, except for the limit of its depth. Here the limit is `MAX_DEPTH`. On arrival,
+    the setting `MAX_NESTING` is the limit if this setting is lower.
+    """
     document, issues = parse_json(bytes(body.original), max_depth=MAX_DEPTH)
     if issues:
         return Reading(record=None, issues=issues, format=handoff.format)

@@ -33,7 +33,10 @@ def build_client(
 def build_caller(
     client: ClaudeClient, *, fast: str, careful: str, seconds: float = SECONDS, tries: int = TRIES
 ) -> Caller:
-    """Return a caller with an LLM for each role, and with the prices of `load_prices`."""
+    """Return a caller with an LLM for each role, and with the prices of `load_prices`.
+
+    Raises ValueError if the prices are invalid.
+    """
     return Caller(client, {Role.FAST: fast, Role.CAREFUL: careful}, seconds=seconds, tries=tries, prices=load_prices())
 
 

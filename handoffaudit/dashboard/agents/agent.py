@@ -196,7 +196,7 @@ def _chart(links: Links, name: str, found: AgentReport, *, width: int, prefix: s
 
 TEMPLATE: Final = "dashboard/agents/roles.html"
 SECTION: Final = "dashboard/agents/roles.html#role"
-# The value of the form that withdraws a declaration.
+# If the form sends this value as the role, the declaration is withdrawn.
 GUESSED: Final = "guessed"
 MOST_OFFERED: Final = 200
 

@@ -277,7 +277,10 @@ def document_part(request: HttpRequest, who: TenantMembership, shown: Handoff) -
 def document_context(
     request: HttpRequest, shown: Handoff, body: HandoffBody, document: ShownDocument, placed: Sequence[Finding]
 ) -> dict[str, Any]:
-    """Return the context of the document section: the tree with the findings `placed`, or the raw text."""
+    """Return the context of the document section: the tree with the findings `placed`, or the raw text.
+
+    If retention has removed the document, return only the record of the removal.
+    """
     if removed := queries.removal_of(shown) if document.value is None else None:
         return {"removed": removed}
     original = bytes(body.original)

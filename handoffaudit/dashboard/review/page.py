@@ -155,7 +155,11 @@ def _tabs(request: HttpRequest, who: TenantMembership, queue_filters: QueueFilte
 @require_safe
 @require_role(Role.VIEWER)
 def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect to the first handoff that nobody else has open, and pass on the notice about the last change."""
+    """Redirect to the first handoff that nobody else has open, or to the queue if there is no such handoff.
+
+    The new address keeps the parameter `done`, so that the page shows the notice about the last change. With invalid
+    filters, redirect to the unfiltered queue, without a notice.
+    """
     address = reverse("dashboard:review", args=[who.tenant.slug])
     try:
         queue = read_queue(request, who, FIRST_ONES)

@@ -36,7 +36,8 @@ _ANY_NUMBER = 9_007_199_254_740_991
 def live_row(handoff: Handoff) -> SafeString | str:
     """Return the attribute for live updates of a row: `<td {% live_row handoff %}>`.
 
-    The attribute holds the version that the page shows. The result is empty for a handoff that rarely changes.
+    The attribute holds the id of the handoff, and the version that the page shows. The result is empty for a handoff
+    that rarely changes.
     """
     token = token_of(handoff)
     return format_html('data-live-row="{}"', token) if token else ""

@@ -257,7 +257,7 @@ class Way:
 
     @property
     def marked_at(self) -> Point:
-        """Return the point of the mark.
+        """Return the centre of the cross that marks a line with a low acceptance rate.
 
         The point is nearer to the source than to the target, so that the marks of opposite lines do not overlap.
         """

@@ -250,7 +250,8 @@ def _kind_of(
 ) -> tuple[Change, frozenset[str]] | None:
     """Return the change that a new word makes, and the stems of the source that the word may replace.
 
-    Return None if the lexicon does not relate the word to the source.
+    Return None for a name that the source spells out, and for a word that neither a prefix nor the lexicon relates to
+    the source.
     """
     known = source.known
     if word.text[0].isupper() and not opens:

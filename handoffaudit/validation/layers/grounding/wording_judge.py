@@ -217,9 +217,10 @@ _WORDS_PER_SPEAKER = 25
 
 
 def judge_wording(text: str, index: SourceIndex, *, whole: bool = True) -> tuple[bool, list[Mark]]:
-    """Return whether the text of a claim restates its sources, and a mark `wording` for each departure from them.
+    """Return whether the text of a claim was judged as a restatement of its sources, and the marks `wording` on it.
 
-    Without `whole`, the text may use words of its own: only summaries are judged, not answers and digests.
+    A mark covers words that depart from the sources. A text that is not judged gets no marks. Without `whole`, the text
+    may use words of its own: only summaries are judged, not answers and digests.
     """
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:

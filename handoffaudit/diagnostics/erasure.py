@@ -75,8 +75,10 @@ def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
     with transaction.atomic():
         audit.lock_tenant(tenant)
         open_ones = Erasure.objects.filter(tenant=tenant, finished_at=None)
-        if known := open_ones.filter(digest=digest_of(tenant, value)).first():
-            return known
+        for known in open_ones.filter(digest=digest_of(tenant, value)):
+            # The digest ignores case, even of a value that is matched case-sensitively.
+            if pattern_of(known.value).fullmatch(value):
+                return known
         if open_ones.count() >= MOST_UNFINISHED:
             raise Refused(f"{MOST_UNFINISHED} erasures are unfinished", "value", "confirm or cancel one of them first.")
         made = Erasure.objects.create(

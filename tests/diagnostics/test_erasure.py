@@ -217,6 +217,10 @@ def test_a_count_changes_nothing_and_can_be_cancelled(tenant: Tenant) -> None:
     one = judged(tenant, payload(data={"contact": EMAIL}))
     asked = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
     assert erasure.request(tenant=tenant, value=EMAIL.upper(), reason="again", actor="ada").pk == asked.pk
+    # A single word is matched case-sensitively, so each spelling has its own erasure.
+    names = ("Lovelace", "LOVELACE", "Lovelace")
+    made = [erasure.request(tenant=tenant, value=name, reason="again", actor="ada") for name in names]
+    assert (made[0].pk, made[0].value) == (made[2].pk, "Lovelace") != (made[1].pk, made[1].value)
     finish()
     assert EMAIL in bytes(HandoffBody.objects.get(pk=one.pk).original).decode()
     cancelled = erasure.cancel(tenant=tenant, erasure=asked.pk, actor="ada")

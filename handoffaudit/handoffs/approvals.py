@@ -159,7 +159,8 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
     two concurrent calls with different keys, one succeeds.
     """
     use_key = hashlib.sha256(given_key.encode("utf-8", "surrogatepass")).hexdigest() if given_key else ""
-    row = Approval.objects.filter(pk=handoff.pk, tenant=tenant.pk).first()
+    own = Approval.objects.filter(pk=handoff.pk, tenant=tenant.pk)
+    row = own.first()
     found = _state(row) if row and handoff.state == State.APPROVED else None
     if row and found and found.status is ApprovalStatus.USED and use_key and row.use_key == use_key:
         db.await_standby()
@@ -170,7 +171,9 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
     # calls could both succeed.
     is_approved = Exists(Handoff.objects.filter(pk=OuterRef("pk"), state=State.APPROVED))
     unused = Approval.objects.filter(is_approved, pk=handoff.pk, used_at=None)
-    if not unused.update(used_at=timezone.now(), used_by=by[:200], use_key=use_key):
+    is_first = unused.update(used_at=timezone.now(), used_by=by[:200], use_key=use_key)
+    # A concurrent call with the same key may have used the approval first.
+    if not is_first and not (use_key and own.filter(use_key=use_key).exists()):
         raise NotUsable(handoff, state_of(handoff))
     return state_of(handoff) or found
 

@@ -224,7 +224,7 @@ def test_of_several_uses_at_once_one_succeeds(tenant: Tenant) -> None:
     def go_on(number: int) -> bool:
         try:
             start.wait()
-            approvals.use(tenant, handoff, f"crew-{number}", f"key-{number}")
+            approvals.use(tenant, handoff, "crew", f"key-{number // 2}")
         except NotUsable:
             return False
         finally:
@@ -232,4 +232,5 @@ def test_of_several_uses_at_once_one_succeeds(tenant: Tenant) -> None:
         return True
 
     with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(go_on, range(4))) == 1
+        # Two calls have the key of the successful call, and get the same answer.
+        assert sum(pool.map(go_on, range(4))) == 2

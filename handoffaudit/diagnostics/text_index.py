@@ -286,10 +286,11 @@ def search(tenant: Tenant, text: str, most: int = MOST_FOUND) -> list[uuid.UUID]
     with a space. Only the first `MOST_WORDS` distinct words count. Without a word of at least three characters, nothing
     is found.
     """
-    words = list(dict.fromkeys(split(text)))[:MOST_WORDS]
+    typed = split(text)
+    words = list(dict.fromkeys(typed))[:MOST_WORDS]
     if not any(len(word) >= SHORTEST_PREFIX for word in words):
         return []
-    ends_open = len(words[-1]) >= SHORTEST_PREFIX and not text.endswith(" ")
+    ends_open = words[-1] == typed[-1] and len(words[-1]) >= SHORTEST_PREFIX and not text.endswith(" ")
     wanted = [_scope(tenant.pk), *words]
     if db.is_postgresql():
         return _search_postgresql(

@@ -70,6 +70,8 @@ def test_a_worker_indexes_blocked_handoffs_after_judging_and_no_others(tenant: T
         ("he", False),
         ("her nests", False),
         ("her ", False),
+        ("heron nes heron", False),
+        ("heron nid de chouette strasse the nests a1b c3 unknown", False),
         ("heron flies", False),
         ("a1b2", True),
         ("nid chouette", True),

@@ -235,7 +235,8 @@ def _first_rows(tenant: Tenant, traces: Sequence[str]) -> dict[str, list[Handoff
     params = [value for trace_id in traces for value in (tenant.pk, trace_id)]
     for row in sorted(Handoff.objects.raw(" UNION ALL ".join(each), params), key=attrgetter("pk")):
         found[row.trace_id].append(row)
-    return found
+    # Retention may have removed a trace since its newest handoff was found.
+    return {trace_id: some for trace_id, some in found.items() if some}
 
 
 def _count_findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:

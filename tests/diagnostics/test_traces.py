@@ -177,3 +177,9 @@ def test_the_list_has_duration_tokens_and_states_in_order(tenant: Tenant) -> Non
         )
     (line,) = list_traces(tenant, ALL).items
     assert (line.seconds, line.tokens, line.states) == (60.0, 3, ("accepted", "rejected", "held"))
+
+
+def test_a_trace_that_is_removed_meanwhile_is_not_listed(tenant: Tenant) -> None:
+    kept = judged(tenant, payload(), trace_id="kept")
+    lines = trace_list._list_lines(tenant, {"removed": kept.at, "kept": kept.at})
+    assert [line.trace_id for line in lines] == ["kept"]

@@ -182,18 +182,21 @@ damage_watch = DamageWatch()
 
 
 BEGIN = "BEGIN IMMEDIATE"
-# The pause between two tries to begin a write transaction.
-_TRY_SECONDS = 0.001
+# The beginnings of statements that need the lock of the file. Outside of a transaction, each of the last three is a
+# transaction of its own.
+_LOCKING = (BEGIN, "INSERT ", "UPDATE ", "DELETE ")
+# The pause between two tries to get the lock: at first, and after `_SOON_SECONDS`.
+_TRY_SECONDS, _LATER_TRY_SECONDS = 0.001, 0.005
+_SOON_SECONDS = 0.1
 
 
 @cache
-def _begin_soon(cursor: Any) -> Any:
-    """Return a subclass of the class `cursor`; it begins write transactions with `LimitedConnection.begin`."""
+def _lock_soon(cursor: Any) -> Any:
+    """Return a subclass of the class `cursor` that gets the lock of the file with `LimitedConnection.lock_soon`."""
 
     class Cursor(cursor):  # type: ignore[misc]
         def execute(self, sql: str, *parameters: Any) -> Any:
-            execute = super().execute
-            return self.connection.begin(execute) if sql == BEGIN else execute(sql, *parameters)
+            return self.connection.lock_soon(super().execute, sql, *parameters)
 
     return Cursor
 
@@ -208,30 +211,33 @@ class LimitedConnection(sqlite3.Connection):
     def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
         # SQLite does not tell when a statement began, but Django creates a cursor for each statement.
         self._restart_clock()
-        return super().cursor(_begin_soon(factory))
+        return super().cursor(_lock_soon(factory))
 
     def execute(self, *args: Any) -> Any:
         # The method of the base class creates its cursor without `cursor`.
         self._restart_clock()
-        return self.begin(super().execute) if args == (BEGIN,) else super().execute(*args)
+        return self.lock_soon(super().execute, *args)
 
-    def begin(self, execute: Callable[[str], Any]) -> Any:
-        """Begin a write transaction with `execute`, soon after another process has ended its transaction.
+    def lock_soon(self, execute: Callable[..., Any], sql: str, *parameters: Any) -> Any:
+        """Run a statement with `execute`. If it needs the lock of the file, it gets the lock soon after another writer.
 
         Raise `OperationalError` ("database is locked") after the `busy_timeout` of the connection. SQLite itself sleeps
-        up to 100 ms between its tries, and meanwhile another process often begins its next transaction.
+        up to 100 ms between its tries, and meanwhile another writer often gets the lock.
         """
+        if self.in_transaction or not sql.startswith(_LOCKING):
+            return execute(sql, *parameters)
         (milliseconds,) = super().execute("PRAGMA busy_timeout").fetchone()
-        until = time.monotonic() + milliseconds / 1000
+        begun = time.monotonic()
         super().execute("PRAGMA busy_timeout=0")
         try:
             while True:
                 try:
-                    return execute(BEGIN)
+                    return execute(sql, *parameters)
                 except sqlite3.OperationalError as error:
-                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                    waited = time.monotonic() - begun
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited >= milliseconds / 1000:
                         raise
-                time.sleep(_TRY_SECONDS)
+                time.sleep(_TRY_SECONDS if waited < _SOON_SECONDS else _LATER_TRY_SECONDS)
         finally:
             super().execute(f"PRAGMA busy_timeout={milliseconds}")
 

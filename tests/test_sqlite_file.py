@@ -310,8 +310,12 @@ def begin_alone(limited: LimitedConnection) -> None:
     limited.execute("BEGIN IMMEDIATE")
 
 
-@pytest.mark.parametrize("begin", [begin_in_django, begin_alone])
-def test_a_transaction_begins_soon_after_that_of_another_process(limited, other, monkeypatch, begin) -> None:
+def write_in_django(limited: LimitedConnection) -> None:
+    limited.cursor(factory=SQLiteCursorWrapper).execute("INSERT INTO notes VALUES (%s)", ("y",))
+
+
+@pytest.mark.parametrize("write", [begin_in_django, begin_alone, write_in_django])
+def test_a_writer_gets_the_file_soon_after_another_process(limited, other, monkeypatch, write) -> None:
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -321,19 +325,37 @@ def test_a_transaction_begins_soon_after_that_of_another_process(limited, other,
 
     monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
     limited.execute("PRAGMA busy_timeout=20000")
-    begin(limited)
-    assert (limited.in_transaction, len(pauses), max(pauses) < 0.005) == (True, 3, True)
+    write(limited)
+    assert (len(pauses), max(pauses) < 0.01) == (3, True)
     assert limited.execute("PRAGMA busy_timeout").fetchone() == (20000,)
+    assert limited.in_transaction or limited.execute("SELECT count(*) FROM notes").fetchone() == (201,)
 
 
-@pytest.mark.parametrize("begin", [begin_in_django, begin_alone])
-def test_a_transaction_waits_for_another_process_until_its_limit(limited, other, begin) -> None:
+@pytest.mark.parametrize("write", [begin_in_django, begin_alone, write_in_django])
+def test_a_writer_waits_for_another_process_until_its_limit(limited, other, write) -> None:
     limited.execute("PRAGMA busy_timeout=30")
     with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-        begin(limited)
+        write(limited)
     assert limited.execute("PRAGMA busy_timeout").fetchone() == (30,)
-    # Within a transaction, the error is raised at once.
-    other.execute("COMMIT")
-    begin(limited)
+    assert not limited.in_transaction
+
+
+def test_a_transaction_within_a_transaction_is_refused_without_a_wait(limited: LimitedConnection) -> None:
+    begin_alone(limited)
     with pytest.raises(sqlite3.OperationalError, match="within a transaction"):
-        begin(limited)
+        begin_alone(limited)
+
+
+def test_a_later_try_comes_less_often(limited, other, monkeypatch) -> None:
+    pauses: list[float] = []
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
+    limited.execute("PRAGMA busy_timeout=1000")
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        begin_alone(limited)
+    assert (pauses[0], pauses[-1], len(pauses) < 300) == (0.001, 0.005, True)

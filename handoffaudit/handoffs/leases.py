@@ -158,9 +158,18 @@ _LONGEST_REST: Final = 0.05
 _one_part = threading.Lock()
 
 
+class _Idle(threading.local):
+    """The seconds that this thread has spent in waits and rests of `background_part`."""
+
+    seconds = 0.0
+
+
+_idle = _Idle()
+
+
 @contextmanager
 def background_part() -> Iterator[None]:
-    """Do a short part of background work. On SQLite, one thread at a time does so, and a pause follows.
+    """Do a short part of background work. On SQLite, one thread at a time does such a part, and a rest follows.
 
     SQLite has one writer at a time, and the transaction of a thread lasts longer while other threads run Python.
     Without this limit, a sender who waits for a verdict would wait for the background work of all threads.
@@ -168,10 +177,19 @@ def background_part() -> Iterator[None]:
     if db.is_postgresql():
         yield
         return
+    begun = time.monotonic()
     with _one_part:
+        _idle.seconds += time.monotonic() - begun
         begun = time.monotonic()
         yield
-        time.sleep(min(time.monotonic() - begun, _LONGEST_REST))
+        rest = min(time.monotonic() - begun, _LONGEST_REST)
+        time.sleep(rest)
+        _idle.seconds += rest
+
+
+def work_clock() -> float:
+    """Return a time in seconds that stands still while this thread waits or rests in `background_part`."""
+    return time.monotonic() - _idle.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,18 +239,18 @@ class NamedLease:
     def run_parts(self, parts: Iterable[int], longest: float, is_busy: Callable[[], bool]) -> int:
         """Do work in parts while this process holds the lease, and return the sum of their results.
 
-        The run ends after all parts, after `longest` seconds, or if this process loses the lease. If `is_busy` returns
-        True, the run ends after the current part, and all processes pause (`pause_after`). Return 0 if another process
-        holds the lease.
+        The run ends after all parts, after `longest` seconds of work, or if this process loses the lease. If `is_busy`
+        returns True, the run ends after the current part, and all processes pause (`pause_after`). Return 0 if another
+        process holds the lease.
         """
         held_until = self.acquire()
         if held_until is None:
             return 0
-        begun, total, pause = time.monotonic(), 0, timedelta()
+        begun, total, pause = work_clock(), 0, timedelta()
         try:
             for part in parts:
                 total += part
-                spent = time.monotonic() - begun
+                spent = work_clock() - begun
                 if is_busy():
                     pause = pause_after(spent)
                     break

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils.module_loading import import_string
 
-from handoffaudit.handoffs import alerts, dry_runs, judge, judge_leases, late_results, notify
+from handoffaudit.handoffs import alerts, db, dry_runs, judge, judge_leases, late_results, notify
 from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
@@ -55,9 +55,9 @@ def judge_waiting() -> None:
             drains.release()
 
 
-# A web process judges one handoff at a time, and its other threads answer requests. A few threads may wait for their
-# turn, because a worker would take longer to answer.
-_places = Slots(lambda: 6)
+# A web process judges one handoff at a time, and its other threads answer requests. On SQLite, a few threads may wait
+# for their turn, because a worker would take longer to answer. On PostgreSQL, workers judge at the same time.
+_places = Slots(lambda: 1 if db.is_postgresql() else 6)
 _judging = threading.Lock()
 _LONGEST_TURN_WAIT_SECONDS = 0.1
 

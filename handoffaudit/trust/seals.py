@@ -25,7 +25,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import judge_leases, partitions
 from handoffaudit.handoffs.filters import first_id_at
-from handoffaudit.handoffs.leases import NamedLease, background_part
+from handoffaudit.handoffs.leases import NamedLease, background_part, work_clock
 from handoffaudit.handoffs.models import Event, State, Verdict
 from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
 from handoffaudit.policy.models import PolicyVersion
@@ -168,19 +168,19 @@ def seal_due() -> None:
     held_until = LEASE.acquire()
     if held_until is None:
         return
-    begun, pause = time.monotonic(), timedelta()
+    begun, pause = work_clock(), timedelta()
     try:
         key = signatures.load_key(settings.DATA_FOLDER)
         busy = judge_leases.is_anything_waiting()
         end = begun + (min(_LONGEST_PASS, _SHARE * settings.SWEEP_SECONDS) if busy else _LONGEST_PASS)
         is_more = True
-        while is_more and time.monotonic() < end:
+        while is_more and work_clock() < end:
             with background_part():
                 is_more = seal_batch(key)
         seal_audit_logs(key)
         if busy:
             # Other workers have passes of their own, and all of them together may only take the share.
-            pause = timedelta(seconds=(time.monotonic() - begun) * (1 / _SHARE - 1))
+            pause = timedelta(seconds=(work_clock() - begun) * (1 / _SHARE - 1))
     except WrongKey as error:
         _warn_once(str(error))
     except (_Overtaken, IntegrityError):

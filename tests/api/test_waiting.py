@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from django.db import InterfaceError, OperationalError, connections
+from django.db import InterfaceError, OperationalError, connection, connections
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, judge_leases, long_poll, queries, tasks
@@ -132,6 +132,7 @@ def test_a_handoff_is_judged_after_the_earlier_ones_of_its_trace(api: httpx.Clie
 
 
 def test_few_threads_of_a_process_wait_to_judge(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tasks._places.free == (1 if connection.vendor == "postgresql" else 6)
     monkeypatch.setattr(tasks, "_places", Slots(lambda: 1))
     with tasks.reserve_judging() as reserved, tasks.reserve_judging() as again:
         assert (reserved, again) == (True, False)
@@ -144,6 +145,10 @@ def test_one_thread_of_a_process_judges_at_a_time(api: httpx.Client, monkeypatch
     with tasks._judging:
         assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}).status_code == 202
     assert judge.drain() == 1
+    monkeypatch.setattr(tasks, "_LONGEST_TURN_WAIT_SECONDS", 30.0)
+    tasks._judging.acquire()
+    threading.Timer(0.02, tasks._judging.release).start()
+    assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}).status_code == 200
     # The turn ends after each handoff.
     for _ in range(2):
         assert api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}).status_code == 200

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
-from handoffaudit.handoffs import judge
+from handoffaudit.handoffs import db, judge, leases
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
 from handoffaudit.validation import provenance
 from tests.handoffs.support import at_once, judged, payload, submit
@@ -235,10 +235,12 @@ def test_while_handoffs_wait_to_be_judged_it_does_a_part_and_pauses(
 
 
 def test_transactions_are_short(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert attribution._most_rows() == (2_000 if db.is_postgresql() else 100)
     monkeypatch.setattr(attribution, "_most_rows", lambda: 2)
     store, sizes = attribution._store, []
 
     def count_rows(tenant_id: int, worked: Any, held_until: Any) -> bool:
+        assert leases._one_part.locked() is not db.is_postgresql()
         sizes.append(len(worked.traced))
         return store(tenant_id, worked, held_until)
 

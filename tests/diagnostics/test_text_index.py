@@ -1,6 +1,7 @@
 """Tests of the words of blocked handoffs: which are indexed, when, for how long, and how a search finds them."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import retention_targets, tasks, text_index
 from handoffaudit.diagnostics.models import BlockedText, Watermark
 from handoffaudit.diagnostics.retention_targets import DueRows, Terms
-from handoffaudit.handoffs import judge, judge_leases
+from handoffaudit.handoffs import db, judge, judge_leases, leases
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
@@ -238,3 +239,15 @@ def test_a_document_that_breaks_the_index_does_not_stop_it(tenant: Tenant, monke
     assert text_index.run() == 2
     assert text_index.search(tenant, "heron") == [handoff.pk]
     assert text_index.run() == 0
+
+
+def test_on_sqlite_other_background_work_waits(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = text_index._index
+
+    def check(due: Sequence[uuid.UUID]) -> int:
+        assert leases._one_part.locked() is not db.is_postgresql()
+        return index(due)
+
+    monkeypatch.setattr(text_index, "_index", check)
+    submit(tenant, "The heron nests.")
+    assert text_index.run() == 1

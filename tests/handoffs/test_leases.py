@@ -1,6 +1,7 @@
 """Tests of the leases of workers, and of leases that nobody ends."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -301,13 +302,44 @@ def test_a_worker_that_stops_while_it_takes_a_lease_does_not_keep_others_waiting
         assert cursor.fetchone() == ("30s",)
 
 
-def test_on_sqlite_one_thread_at_a_time_does_background_work_and_then_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[float] = []
-    monkeypatch.setattr(leases.time, "sleep", rests.append)
+@pytest.mark.parametrize(("work", "rest"), [(0.02, 0.02), (3.0, 0.05)])
+def test_on_sqlite_one_thread_at_a_time_does_background_work_and_then_rests(
+    monkeypatch: pytest.MonkeyPatch, work: float, rest: float
+) -> None:
+    now, rests = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        rests.append(round(seconds, 6))
+        now[0] += seconds
+
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    begun = leases.work_clock()
     with leases.background_part():
         assert leases._one_part.locked() is not db.is_postgresql()
+        now[0] += work
+    assert rests == ([] if db.is_postgresql() else [rest])
+    # The rest is no work, so a job does not pause for it again.
+    assert leases.work_clock() - begun == pytest.approx(work)
     with pytest.raises(ZeroDivisionError), leases.background_part():
         1 / 0  # noqa: B018
     assert not leases._one_part.locked()
-    assert all(0 <= rest <= 0.05 for rest in rests)
-    assert len(rests) == (0 if db.is_postgresql() else 1)
+
+
+def test_a_wait_for_other_background_work_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+
+    class Busy:
+        """The lock while another thread works for half a second."""
+
+        def __enter__(self) -> None:
+            now[0] += 0.5
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(leases, "_one_part", Busy())
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: None))
+    begun = leases.work_clock()
+    with leases.background_part():
+        pass
+    assert leases.work_clock() == pytest.approx(begun)

@@ -15,13 +15,13 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.cli import trust as cli_trust
 from handoffaudit.diagnostics import erasure, removal
-from handoffaudit.handoffs import judge_leases
+from handoffaudit.handoffs import db, judge_leases, leases
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict, new_id
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import bundle, chain, seals, signatures
 from handoffaudit.trust.bundle_check import check
 from handoffaudit.trust.models import Seal, SealProgress, TrustLease
-from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, make_key, unpack
+from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, SealKey, make_key, unpack
 from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
 from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, undone, verify
@@ -437,3 +437,17 @@ def test_lists_of_rows_that_cannot_be_read_are_a_problem(tenant: Tenant) -> None
     for packed in (b"\x00", b"\x09" * 65, b"\x01" + b"\xff" * 64, b"\x02" + b"\xff" * 64, b""):
         Seal.objects.filter(number=1).update(rows=packed)
         assert any(one.startswith("seal 1: ") for one in verify(tenant).problems)
+
+
+def test_on_sqlite_other_background_work_waits(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, made = seals.seal_batch, []
+
+    def check(key: SealKey) -> bool:
+        assert leases._one_part.locked() is not db.is_postgresql()
+        made.append(batch(key))
+        return made[-1]
+
+    monkeypatch.setattr(seals, "seal_batch", check)
+    judged(tenant, payload())
+    seals.seal_due()
+    assert made == [False]

@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from handoffaudit_client.async_client import AsyncClient
     from handoffaudit_client.client import Client
     from handoffaudit_client.verdict import Verdict
 
-    AnyClient = Client | AsyncClient
+    AnyClient: TypeAlias = Client | AsyncClient
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -214,7 +214,7 @@ class LimitedConnection(sqlite3.Connection):
         return super().cursor(_lock_soon(factory))
 
     def execute(self, *args: Any) -> Any:
-        # The method of the base class creates its cursor without `cursor`.
+        # The method of the base class does not call `cursor` above, so the clock and the lock are set up here.
         self._restart_clock()
         return self.lock_soon(super().execute, *args)
 
@@ -352,9 +352,9 @@ class SharedWrites(Generic[_Item, _Answer]):
         return mine.answers[0]
 
     def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
-        """Remove an item from the items that wait, and return whether the item was not written.
+        """Stop waiting for an item, and return whether the item has neither an answer nor an error.
 
-        If another thread is writing the item, wait for the end of the write.
+        An item that no thread has begun to write is not written. If a thread is writing the item, wait for the end.
         """
         with self._guard:
             if mine in self._waiting:

@@ -134,8 +134,8 @@ class Sender:
         self._most_lines = MOST_LINES
         # The lines of the current batch. They count once the whole batch is delivered.
         self._batch_sent = self._batch_refused = 0
-        # For each line at which the server broke: how often it broke with other lines sent in between, and the number
-        # of lines sent until then.
+        # For each line at which the server broke: its breaks (repeats only with other lines sent in between), and
+        # `sent` at the last break.
         self._suspects: dict[bytes, tuple[int, int]] = {}
 
     def start_in_child(self) -> None:
@@ -160,7 +160,7 @@ class Sender:
 
     @property
     def is_away(self) -> bool:
-        """Return whether the last request failed."""
+        """Return whether the last try to send failed."""
         return self._failures > 0
 
     def flush(self, timeout: float) -> bool:

@@ -179,8 +179,8 @@ _OTHER = re.compile(r"--([a-z0-9-]+): ([^;]+);")
 class Colour:
     """A colour of the design tokens.
 
-    `contrast` is the lowest contrast, in either theme, on the backgrounds that the colour is used on; None
-    for a background colour.
+    `contrast` is the lowest contrast of the colour, in either theme, on the backgrounds `on`. It is None for each
+    colour that is neither in `TEXT` nor in `SHAPES`.
     """
 
     name: str

@@ -184,7 +184,10 @@ def _move(reached: datetime) -> None:
 
 
 def words_of(tenant_id: int, original: bytes | memoryview) -> str:
-    """Return the distinct words of a document without its secrets, after the word that stands for the tenant."""
+    """Return a text of words: first the word that stands for the tenant, then the distinct words of the document.
+
+    Secrets are left out. Only about the first `MOST_TEXT` characters of the document count.
+    """
     raw = bytes(original).removeprefix(_BOM)
     try:
         texts = list(_texts_in(mask_secrets(_prune(orjson.loads(raw)))))

@@ -39,8 +39,9 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 @require_role(Role.VIEWER)
 @live.refuse_bad_filters
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer the poll of the queue: who has which handoffs open, which of `rows` left the queue, and how many wait.
+    """Answer the poll of the queue: who has which handoffs open, which rows left the queue, and how many wait.
 
+    The query parameter `rows` names the rows that the page shows (`live.rows_shown`).
     The answer omits all three if `held`, the fingerprint that the page sends, is still current. The answer also has
     the activity of the open handoff, if this activity changed.
     """
@@ -71,7 +72,8 @@ class Key:
     """A keyboard shortcut: `action` is the name that the script uses, and `role` the lowest role that has it.
 
     Each of `keys` is named as in `KeyboardEvent.key`; a space separates two keys that are pressed one after
-    the other. The exception is `Ctrl Enter`: the keys are pressed together, and the script handles them separately.
+    the other. The exception is `Ctrl Enter`: the two keys are pressed together, and the script does not look this
+    shortcut up in the table, but has code of its own for it.
     """
 
     action: str

@@ -139,7 +139,7 @@ def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
 
 
 def record_cached(asker: Asker) -> None:
-    """Record a question that a stored answer, or the answer of another thread's call, settled at no cost."""
+    """Record a question that cost nothing: its answer was stored, or another thread's call fetched the answer."""
     row = asker.row(OK)
     row.cached = True
     _commit(lambda: row.save(force_insert=True))
@@ -325,7 +325,7 @@ class _Model:
 def _wait_for_flight(asker: Asker, flight: "Future[Answer]") -> Answer | None:
     """Return the answer that another thread is fetching, or None if that thread failed with an unexpected error.
 
-    Raise `Unavailable` if the LLM could not be asked.
+    Raise `Unavailable` with the reason of that thread if it got no usable answer, or could not ask the LLM.
     """
     release_connection()
     try:

@@ -103,11 +103,12 @@ class RepairRules:
     """The fields of a format's document that a repair keeps or shortens.
 
     An LLM never changes the `protected` fields, because a change would bypass a check: the LLM could invent an approval
-    or a reason, remove a loop from the chain, or adjust a hash. Checks also depend on the fields
-    `protected_unless_faulty`, or only the sender knows their values: an LLM may change such a field only if its format
-    is wrong. Other fields are checked against evidence, context, references and the sender's schema, so `compression`
-    must keep these four. The only exception is `universal`, whose context may lose the prompt and the success criteria,
-    and whose summary may be shortened.
+    or a reason, remove a loop from the chain, or adjust a hash. An LLM can change a field of `protected_unless_faulty`
+    only if the format of the field is wrong: checks depend on such a field, or only the sender knows its value.
+
+    Checks compare other fields with the document's evidence, context and references, and with the sender's schema.
+    So `compression` must keep the evidence, the context, the references and the schema. The only exception is
+    `universal`, whose context may lose the prompt and the success criteria, and whose summary may be shortened.
     """
 
     protected: tuple[Location, ...]
@@ -313,9 +314,9 @@ class NativeHandoff:
 class Framework:
     """An agent framework, and how to read its records.
 
-    `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like another
-    record of the framework, and may also return True for a handoff. Neither function raises for any JSON object. `name`
-    completes "The document resembles …", and `wanted` says which records are handoffs.
+    `find` returns the handoff of a record, or None. `resembles` returns whether a document looks like a record of the
+    framework; for a handoff, the result does not matter. Neither function raises for any JSON object. In messages,
+    `name` completes "The document resembles …". `wanted` completes "Send …", and names what can be read as a handoff.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Bulk counting of log lines. A gigabyte has millions of lines, and creating an object per line would take minutes.
 
-One pattern search, or for JSON one decoder, counts all lines of a form in the usual spelling. `reader` parses the few
-other lines one by one; only that module defines the meaning of a line and its errors.
+The first character of a line tells its form. For each form, one pattern (for JSON: one decoder) reads all lines in the
+usual spelling of the form. `reader` parses the few other lines one by one. Only `reader` defines what a line means, and
+which lines are errors.
 """
 
 import math

@@ -106,7 +106,11 @@ def _attempt_dict(attempt: Attempt) -> dict[str, Any]:
 
 
 def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") -> Budget:
-    """Return the budget of a type in a format. A chain that is cut to the budget's length still needs approval."""
+    """Return the budget of a type in a format.
+
+    The chain length of the budget is above the approval length. So a chain that needs approval still needs it after
+    compression cut the chain.
+    """
     return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
 

@@ -266,7 +266,11 @@ def _agent_of(name: str, kind: str, roles: Roles) -> str:
 
 
 def _read_handoff(name: str, facts: Facts, roles: Roles) -> None:
-    """Set the source and the target of a handoff, from attributes or from the name of the span."""
+    """Set `source`, `target`, `caller` and `returns` from the attributes of the span.
+
+    If a handoff span has no attribute for the target, the target is read from the span's name. If the source
+    is missing, too, it is read from the same name, or from the span's input if the name has only the target.
+    """
     source, target = _known(roles.text("source")), _known(roles.text("target"))
     if facts.kind == "handoff" and not target:
         title = _TITLE.match(name)

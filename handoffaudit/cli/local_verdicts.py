@@ -347,7 +347,7 @@ def _lines_of_issues(same: Sequence[Issue]) -> Iterator[str]:
 
 
 def not_run_line(verdict: Verdict) -> str:
-    """Return a line that names the layers that did not run, so that nobody thinks they passed.
+    """Return a line that names the layers that did not run, so that readers do not think that these layers passed.
 
     The line is empty if all layers ran or do not apply.
     """

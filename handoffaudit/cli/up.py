@@ -209,7 +209,7 @@ def set_environment(host: str) -> None:
 
 
 def has_llm_key() -> bool:
-    """Return whether an LLM key is set, or a cloud whose own sign-in replaces the key. The asker runs only then."""
+    """Return whether an LLM key is set, or a cloud whose sign-in replaces the key: only then, an LLM worker runs."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
         "vertex",

@@ -41,8 +41,8 @@ _Row = TypeVar("_Row", bound=Leased)
 
 _Work = TypeVar("_Work")
 
-# The default column with the end of the lease. A webhook delivery stores the end of its lease in the column of its due
-# time instead: with or without a lease, nobody may take the delivery earlier.
+# The default column with the end of the lease. A webhook delivery uses the column of its due time for this, because no
+# worker may take the delivery before either time.
 UNTIL: Final = "claim_expires_at"
 
 NEVER_LEASED: Final = Q(claim_expires_at=None)

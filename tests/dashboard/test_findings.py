@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.templatetags.page_data import group_link
+from handoffaudit.dashboard.templatetags.page_parts import group_link
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupRoute
 from handoffaudit.handoffs.review import decisions

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -7,7 +8,7 @@ from django.utils.html import escape
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers.chain import CIRCULAR
-from tests.pages import attributes, links, texts
+from tests.pages import attributes, links, only, texts
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -144,10 +145,24 @@ def test_an_empty_list_says_what_to_do(sign_in: SignIn, viewer: Person, tenant: 
 
 
 def test_what_a_sender_wrote_is_text_and_no_markup(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
-    submit(source_agent_id="<script>x</script>", call_chain=["<script>x</script>"], handoff_type='"><b>')
-    page = sign_in(viewer).get("/t/acme/handoffs/")
-    assert "<script>x" not in page.text
-    assert "&lt;script&gt;x&lt;/script&gt;" in page.text
+    hostile = {
+        name: f"""{name}"'><script>x</script>&"""
+        for name in ("source_agent_id", "target_agent_id", "handoff_id", "handoff_type", "trace_id")
+    }
+    handoff = submit()
+    Handoff.objects.filter(pk=handoff.pk).update(**hostile, codes=["<script>x</script>"], state="held")
+    client = sign_in(viewer)
+    whole = client.get("/t/acme/handoffs/")
+    seen = f"{handoff.pk.hex}.{handoff.version - 1}"
+    live = client.get(f"/t/acme/handoffs/new/?rows={seen}&type={quote(hostile['handoff_type'])}")
+    assert f'id="state-{handoff.pk.hex}"' in live.text
+    for page in (whole.text, f"<table><tr>{live.text}</tr></table>"):
+        assert "x</script>" not in page
+        assert "<script>x</script>" in texts(page, "td.col-codes .code span")
+    row = only(whole, "tr:has(td.col-time)")
+    assert set(hostile.values()) <= {*texts(row, ".agent, .trace-link"), *attributes(row, "[title]", "title")} | {
+        attributes(row, "input.row-select", "aria-label")[0].rpartition(", ")[2]
+    }
 
 
 def test_another_tenants_handoffs_are_not_listed(

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
@@ -21,6 +20,7 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.findings import group_name
 from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.dashboard.templatetags.lists import CellLinks, render_live_cells
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics import group_members
@@ -117,16 +117,12 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     filters = Filters.from_query(request.GET)
     rows = live.newer_rows(request, who)
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
-    parts = [_cells(filters, address, row) for row in rows]
+    links = CellLinks(filters, address)
+    parts = [render_live_cells(row, links) for row in rows]
     if request.GET.get("after"):
         number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
         parts += live.number(request, number, MOST_NEW, build_url(address, filters.to_query()))
     return live.answer(request, who, parts)
-
-
-def _cells(filters: Filters, address: str, row: Handoff) -> str:
-    shown = {"filters": filters, "address": address, "handoff": row}
-    return render_to_string("dashboard/handoffs/table.html#live_row", shown)
 
 
 def _after(request: HttpRequest) -> UUID:

@@ -1,14 +1,12 @@
-"""Template tags for the rows of lists and the forms of their filters."""
+"""Template tags for the rows of lists and the heads of their columns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django import forms
-from django.forms.utils import flatatt
 from django.template import Library
 from django.template.context import Context
 from django.urls import reverse
@@ -21,9 +19,9 @@ from handoffaudit.dashboard.live import render_state, token_of
 from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.review.queue import Row
 from handoffaudit.dashboard.safe_text import readable
-from handoffaudit.dashboard.templatetags.ui import agent_pair, codes, gravity, icon, option, options, state
+from handoffaudit.dashboard.templatetags.ui import NONE, agent_pair, codes, gravity, handoff_time, icon, score, state
 from handoffaudit.drawing.lanes import draw_strip
-from handoffaudit.filter_fields import ChoiceFilter, FilterField, Order
+from handoffaudit.filter_fields import Order
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -56,36 +54,6 @@ def narrow_query(context: Context, field: str, value: str) -> str:
     A page that is no list has no filters, so the query then has only this filter.
     """
     return _query(context.get("filters") or Filters(), field, value)
-
-
-@register.simple_tag(takes_context=True)
-def cell_filter(context: Context, field: str, value: str, title: str, icon_name: str = "from") -> SafeString:
-    """Return the link of a cell that narrows the list to a value; an empty text for an empty value.
-
-    Usage: `{% cell_filter "handoff_type" handoff.handoff_type "Only this type" %}`. The link shows while the mouse is
-    over the row. The Tab key skips the link, because the filters above the list can narrow the list as well.
-    """
-    if not value:
-        return SafeString("")
-    # Most rows of a list contain the same few agents, types and states.
-    page: dict[Any, Any] = context.render_context.dicts[0]
-    known: dict[tuple[str, ...], SafeString] = page.setdefault(cell_filter, {})
-    key = (str(context.get("address", "")), field, value, title, icon_name)
-    if key not in known:
-        known[key] = _cell_filter(context.get("filters") or Filters(), *key)
-    return known[key]
-
-
-# The next page, and the next request for this one, contain many of the same agents, types and states.
-@lru_cache(maxsize=2048)
-def _cell_filter(filters: Filters, address: str, field: str, value: str, title: str, icon_name: str) -> SafeString:
-    return format_html(
-        '<a class="cell-filter icon-button" href="{}?{}" tabindex="-1" title="{}">{}</a>',
-        address,
-        _query(filters, field, value),
-        title,
-        icon(icon_name),
-    )
 
 
 def _query(filters: Filters, field: str, value: str) -> str:
@@ -165,73 +133,126 @@ def sort_link(context: Context, label: str, *names: str) -> tuple[SafeString, Or
     return link, filters.order
 
 
-@register.filter
+@register.simple_tag(takes_context=True)
+def handoff_rows(context: Context) -> SafeString:
+    """Render the rows of `handoffs` for `dashboard/handoffs/table.html`.
+
+    Rendering fifty rows with templates would take most of the time of the page.
+    """
+    slug, more = context["who"].tenant.slug, context.get("list_query", "")
+    links = CellLinks(context.get("filters") or Filters(), str(context.get("address", "")))
+    query, selects = f"?{more}" if more else "", bool(context.get("views"))
+    rows = (_render_handoff(one, links, slug, query, selects=selects) for one in context["handoffs"])
+    return mark_safe("\n".join(rows))  # noqa: S308 -- the rows are markup
+
+
+class CellLinks:
+    """The links of cells that narrow the list at `address` to a value.
+
+    A link shows while the mouse is over its row. The Tab key skips it, because the filters above the list can narrow
+    the list as well.
+    """
+
+    def __init__(self, filters: Filters, address: str) -> None:
+        self._filters = filters
+        self._address = escape(address)
+        # Most rows of a list contain the same few agents, types and states.
+        self._known: dict[tuple[str, str], str] = {}
+
+    def to(self, field: str, value: str, title: str, icon_name: str = "from") -> str:
+        """Render the link to the list with this filter; an empty text for an empty value."""
+        if not value:
+            return ""
+        key = (field, value)
+        if key not in self._known:
+            query = escape(_query(self._filters, field, value))
+            self._known[key] = (
+                f'<a class="cell-filter icon-button" href="{self._address}?{query}" tabindex="-1" title="{title}">'
+                f"{icon(icon_name)}</a>"
+            )
+        return self._known[key]
+
+
+def render_live_cells(handoff: Handoff, links: CellLinks) -> str:
+    """Render the cells of a row that a verdict or a decision changes."""
+    return f"{_render_state_cell(handoff, links)}\n{_render_verdict_cells(handoff, links)}"
+
+
+def _render_handoff(one: Handoff, links: CellLinks, slug: str, query: str, *, selects: bool) -> str:
+    """Render a row. `query` is the query that names the list on the page of the handoff."""
+    source, target = one.source_agent_id, one.target_agent_id
+    handoff_type = escape(readable(one.handoff_type))
+    address = escape(f"{row_address('dashboard:handoff', slug, one.pk)}{query}")
+    return (
+        f'<tr role="row">\n{_render_select(one) if selects else ""}'
+        f'<td role="cell" class="col-time">{handoff_time(one)}</td>\n'
+        f"{_render_state_cell(one, links)}\n"
+        '<td role="cell" class="col-pair"><div class="cell">'
+        f'<a class="row-link" data-row data-item="{one.pk}" href="{address}">{agent_pair(source, target)}</a>\n'
+        f'<span class="cell-filters">{links.to("source", source, "Only from this source")}'
+        f"{links.to('target', target, 'Only to this target', 'into')}</span></div></td>\n"
+        f'<td role="cell" class="col-type" title="{handoff_type}">{handoff_type or NONE}\n'
+        f"{links.to('handoff_type', one.handoff_type, 'Only this type')}</td>\n"
+        f"{_render_verdict_cells(one, links)}\n"
+        f'<td role="cell" class="col-trace"><div class="cell">{_render_trace(one.trace_id, slug)}\n'
+        f"{links.to('trace', one.trace_id, 'Only this trace')}</div></td>\n</tr>"
+    )
+
+
+def _render_trace(trace_id: str, slug: str) -> str:
+    if not trace_id:
+        return NONE
+    name, address = escape(readable(trace_id)), escape(trace_url(slug, trace_id))
+    return f'<a class="trace-link" href="{address}" title="{name}"><bdi>{name}</bdi></a>'
+
+
+def _render_select(one: Handoff) -> str:
+    source, target, handoff_id = (
+        escape(readable(text)) for text in (one.source_agent_id, one.target_agent_id, one.handoff_id)
+    )
+    return (
+        '<td role="cell" class="col-select"><input type="checkbox" class="row-select" name="select" '
+        f'value="{one.pk}:{one.version}" form="selected" aria-label="Select {source} → {target}, {handoff_id}"></td>\n'
+    )
+
+
+def _render_state_cell(one: Handoff, links: CellLinks) -> str:
+    pk, signs = one.pk.hex, "".join(_render_state_signs(one))
+    return (
+        f'<td role="cell" class="col-state" id="state-{pk}" data-live-of="{pk}" {live_row(one)}>\n'
+        f"{state(one.state)}\n{signs}{links.to('state', one.state, 'Only this state')}</td>"
+    )
+
+
+def _render_state_signs(one: Handoff) -> Iterator[str]:
+    if one.parked:
+        yield f'<span class="tag tag--bad">{icon("parked")}parked</span>\n'
+    if one.flagged:
+        title = "Accepted or approved unverified; the LLM would have rejected it"
+        yield _render_sign("bad", title, "warning", "flagged")
+    if one.is_llm_check_missed:
+        yield _render_sign("plain", "The LLM check was not made", "eye", "unverified")
+    if one.open:
+        yield _render_sign("quiet", "Its end was not reported yet", "clock", "open")
+    if one.would_decide:
+        yield _render_sign("quiet", f"In shadow mode; it would have been {one.would_decide}", "eye", "shadow")
+
+
+def _render_verdict_cells(one: Handoff, links: CellLinks) -> str:
+    pk, shown, link = one.pk.hex, "", ""
+    if one.codes:
+        shown, link = codes(one.codes, 1), links.to("code", pick_most_severe(one.codes), "Only this rule code")
+    tokens = NONE if one.token_count is None else f"{one.token_count:,}"
+    return (
+        f'<td role="cell" class="col-codes" id="codes-{pk}" data-live-of="{pk}">{shown}\n{link}</td>\n'
+        f'<td role="cell" class="col-score end" id="score-{pk}" data-live-of="{pk}">{score(one.score)}</td>\n'
+        f'<td role="cell" class="col-tokens end number" id="tokens-{pk}" data-live-of="{pk}">{tokens}</td>'
+    )
+
+
 def pick_most_severe(codes: Sequence[str]) -> str:
     """Return the rule code that a row shows first."""
     return min(codes, key=gravity, default="")
-
-
-@register.inclusion_tag("components/filter_fields.html")
-def filter_fields(form: forms.Form, names: str) -> dict[str, Any]:
-    """Render the controls of filters: `{% filter_fields form "type source" %}`."""
-    return {"controls": _controls(form, names.split())}
-
-
-@register.inclusion_tag("components/filter_fields.html#more_filters")
-def more_filters(form: forms.Form, besides: str) -> dict[str, Any]:
-    """Render the filters that have a label and are not in `besides`, folded away unless one of them is active."""
-    names = [name for name, field in form.fields.items() if field.label and name not in besides.split()]
-    controls = _controls(form, names)
-    return {"controls": controls, "is_open": any(control["value"] for control in controls)}
-
-
-def _controls(form: forms.Form, names: Iterable[str]) -> list[dict[str, Any]]:
-    controls: list[dict[str, Any]] = []
-    lists: dict[int, str] = {}
-    for name in names:
-        bound = form[name]
-        declared: FilterField = bound.field  # type: ignore[assignment]
-        kind, value = declared.widget.input_type, bound.value() or ""
-        is_select, is_shared = kind == "select", id(declared.options) in lists
-        controls.append(
-            {
-                "id": bound.auto_id,
-                "name": name,
-                "label": declared.label,
-                "value": value,
-                "kind": kind,
-                "attributes": flatatt(declared.widget.attrs),
-                "options": _options(declared, name, value if is_select else "") if is_select or not is_shared else "",
-                # Fields with the same suggestions share a list.
-                "list": lists.setdefault(id(declared.options), name) if declared.options and not is_select else "",
-                "empty_label": declared.empty_label,
-            }
-        )
-    return controls
-
-
-def _options(declared: FilterField, name: str, chosen: str) -> SafeString:
-    if not isinstance(declared.options, Mapping):
-        return options(declared.options, chosen, "codes" if name == "code" else "")
-    is_free = chosen and not isinstance(declared, ChoiceFilter) and not _has_option(declared.options, chosen)
-    more = option(chosen, chosen, is_chosen=True) if is_free else SafeString()
-    return _render(declared.options, chosen) + more
-
-
-def _render(offered: Mapping[str, Any], chosen: str) -> SafeString:
-    parts = (
-        option(value, label, is_chosen=value == chosen)
-        if isinstance(label, str)
-        else format_html('<optgroup label="{}">{}</optgroup>', value, _render(label, chosen))
-        for value, label in offered.items()
-    )
-    return mark_safe("".join(parts))  # noqa: S308 -- each part is escaped
-
-
-def _has_option(offered: Mapping[str, Any], chosen: str) -> bool:
-    if isinstance(offered.get(chosen), str):
-        return True
-    return any(chosen in group for group in offered.values() if not isinstance(group, str))
 
 
 @register.filter
@@ -360,4 +381,4 @@ def _render_signs(row: Row) -> Iterator[str]:
 
 
 def _render_sign(tone: str, title: str, name: str, text: str) -> str:
-    return f'\n<span class="tag tag--{tone}" title="{escape(title)}">\n{icon(name)}{text}\n</span>\n'
+    return f'\n<span class="tag tag--{tone}" title="{escape(title)}">{icon(name)}{text}</span>\n'

@@ -32,7 +32,7 @@ STATE_TONES = {
     "superseded": "quiet",
 }
 SEVERITY_TONES = {"info": "quiet", "warning": "wait", "error": "bad", "critical": "bad"}
-_NONE = mark_safe('<span class="none">\u2013</span>')
+NONE = mark_safe('<span class="none">\u2013</span>')
 _GRAVEST_FIRST = ("critical", "error", "warning", "info")
 
 
@@ -200,7 +200,7 @@ def time(value: datetime | None) -> SafeString:
     Usage: `{% time handoff.received_at %}` in lists and facts, `{% moment at %}` in sentences, and `{% age at %}` for
     an age as text.
     """
-    return _render_time(value) if value else _NONE
+    return _render_time(value) if value else NONE
 
 
 def _render_time(value: datetime, more: str = "") -> SafeString:
@@ -223,7 +223,7 @@ def _render_time(value: datetime, more: str = "") -> SafeString:
 def moment(value: datetime | None) -> SafeString:
     """Render a moment in a sentence in the reader's time zone, with UTC on hover: `{% moment holder.until %}`."""
     if value is None:
-        return _NONE
+        return NONE
     local, value = to_local(value), value.astimezone(UTC)
     return format_html(
         '<time datetime="{}" title="{} UTC">{} {}</time>',

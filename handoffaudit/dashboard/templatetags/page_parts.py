@@ -1,25 +1,95 @@
-"""Template tags for data that views do not provide, such as the decision box, finding groups and the last removal."""
+"""Template tags for parts of pages that need more than a value: forms of filters, tabs, the decision box, mutes."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django import forms
+from django.forms.utils import flatatt
 from django.template import Context, Library
 from django.template.context import RequestContext
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
+from handoffaudit.dashboard.templatetags.ui import option, options
 from handoffaudit.dashboard.view_tabs import build_url
 from handoffaudit.diagnostics import retention_run, sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.group_store import MOST_CODE_MUTES, MUTE_DAYS, USUAL_MUTE_DAYS
 from handoffaudit.diagnostics.models import CodeMute
 from handoffaudit.diagnostics.sample_tenants import Progress
+from handoffaudit.filter_fields import ChoiceFilter, FilterField
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.retention import KIND_TEXTS, Data
 
 register = Library()
+
+
+@register.inclusion_tag("components/filter_fields.html")
+def filter_fields(form: forms.Form, names: str) -> dict[str, Any]:
+    """Render the controls of filters: `{% filter_fields form "type source" %}`."""
+    return {"controls": _controls(form, names.split())}
+
+
+@register.inclusion_tag("components/filter_fields.html#more_filters")
+def more_filters(form: forms.Form, besides: str) -> dict[str, Any]:
+    """Render the filters that have a label and are not in `besides`, folded away unless one of them is active."""
+    names = [name for name, field in form.fields.items() if field.label and name not in besides.split()]
+    controls = _controls(form, names)
+    return {"controls": controls, "is_open": any(control["value"] for control in controls)}
+
+
+def _controls(form: forms.Form, names: Iterable[str]) -> list[dict[str, Any]]:
+    controls: list[dict[str, Any]] = []
+    lists: dict[int, str] = {}
+    for name in names:
+        bound = form[name]
+        declared: FilterField = bound.field  # type: ignore[assignment]
+        kind, value = declared.widget.input_type, bound.value() or ""
+        is_select, is_shared = kind == "select", id(declared.options) in lists
+        controls.append(
+            {
+                "id": bound.auto_id,
+                "name": name,
+                "label": declared.label,
+                "value": value,
+                "kind": kind,
+                "attributes": flatatt(declared.widget.attrs),
+                "options": _options(declared, name, value if is_select else "") if is_select or not is_shared else "",
+                # Fields with the same suggestions share a list.
+                "list": lists.setdefault(id(declared.options), name) if declared.options and not is_select else "",
+                "empty_label": declared.empty_label,
+            }
+        )
+    return controls
+
+
+def _options(declared: FilterField, name: str, chosen: str) -> SafeString:
+    if not isinstance(declared.options, Mapping):
+        return options(declared.options, chosen, "codes" if name == "code" else "")
+    is_free = chosen and not isinstance(declared, ChoiceFilter) and not _has_option(declared.options, chosen)
+    more = option(chosen, chosen, is_chosen=True) if is_free else SafeString()
+    return _render(declared.options, chosen) + more
+
+
+def _render(offered: Mapping[str, Any], chosen: str) -> SafeString:
+    parts = (
+        option(value, label, is_chosen=value == chosen)
+        if isinstance(label, str)
+        else format_html('<optgroup label="{}">{}</optgroup>', value, _render(label, chosen))
+        for value, label in offered.items()
+    )
+    return mark_safe("".join(parts))  # noqa: S308 -- each part is escaped
+
+
+def _has_option(offered: Mapping[str, Any], chosen: str) -> bool:
+    if isinstance(offered.get(chosen), str):
+        return True
+    return any(chosen in group for group in offered.values() if not isinstance(group, str))
 
 
 @register.inclusion_tag("components/tabs.html", takes_context=True)

@@ -158,11 +158,11 @@ class GroupPage:
 
 def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
     """Return a page of the list of finding groups. Raise `FilterError` for an invalid cursor."""
-    after = _parse_cursor(cursor) if cursor else None
+    after = _parse_cursor(cursor, filters.sort) if cursor else None
     found, waits = _sort(tenant, filters, _filter_groups(tenant, filters), after, limit + 1)
     shown = found[:limit]
     is_quiet = filters.sort == URGENT and waits is not None and bool(shown) and shown[-1][0].pk not in waits.numbers
-    following = _format_cursor(*shown[-1], is_quiet=is_quiet) if len(found) > limit else None
+    following = _format_cursor(filters.sort, *shown[-1], is_quiet=is_quiet) if len(found) > limit else None
     return GroupPage(_add_waiting(tenant, filters, [group for group, _ in shown], waits), following)
 
 
@@ -259,8 +259,6 @@ def _list_by_column(
     column = order.columns[0].removeprefix("-")
     found: list[tuple[FindingGroup, int]] = []
     parts = list(conditions)
-    if after and after[0] not in parts:
-        raise FilterError("cursor", after[0], CURSOR_REMEDY)
     for part in parts[parts.index(after[0]) if after else 0 :]:
         some = rows.filter(conditions[part]).order_by(*order.columns)
         if after and part == after[0]:
@@ -296,15 +294,17 @@ def _part(group: FindingGroup) -> str:
     return "others" if group.regressed_at is None else "regressed"
 
 
-def _format_cursor(group: FindingGroup, rank: int, *, is_quiet: bool) -> str:
-    return f"{'quiet-' if is_quiet else ''}{_part(group)}:{rank}:{group.pk}"
+def _format_cursor(sort: str, group: FindingGroup, rank: int, *, is_quiet: bool) -> str:
+    return f"{sort}:{'quiet-' if is_quiet else ''}{_part(group)}:{rank}:{group.pk}"
 
 
-def _parse_cursor(cursor: str) -> _After:
-    part, _, rest = cursor.partition(":")
+def _parse_cursor(cursor: str, sort: str) -> _After:
+    order, _, place = cursor.partition(":")
+    part, _, rest = place.partition(":")
     rank, _, pk = rest.partition(":")
+    parts = (*_PARTS, *_QUIET) if sort == URGENT else _PARTS
     numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
-    if part not in (*_PARTS, *_QUIET) or not numbers:
+    if order != sort or part not in parts or not numbers:
         raise FilterError("cursor", cursor[:40], CURSOR_REMEDY)
     return part, int(rank), int(pk)
 

@@ -23,7 +23,6 @@ MOST_ANCESTORS = 200
 # The largest number of rows that are read to count the repeats in the traces of a batch.
 MOST_REPEATS = 20_000
 
-
 _TABLE = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
 _HOP_COLUMNS = '"handoff_id", "parent_handoff_id", "source_agent_id", "target_agent_id"'
 
@@ -52,7 +51,7 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
     received = _count_repeats_received([row for row in rows if repeats.get(row.id, 0) >= TOLERATED_REPEATS])
     return {
         row.id: msgspec.structs.replace(
-            _make_history(row, known, traces.get(row.trace_id), repeats.get(row.id, 0)),
+            _make_history(row, known, traces.get(row.id), repeats.get(row.id, 0)),
             repeats_received=received.get(row.id, 0),
         )
         for row in rows
@@ -133,25 +132,31 @@ class TraceRoute:
         return positions[index - 1] if index else None
 
 
-def _load_traces(rows: Sequence[Handoff]) -> dict[str, TraceRoute]:
-    """Return the routes of the traces of these handoffs, by trace id.
+def _load_traces(rows: Sequence[Handoff]) -> dict[object, TraceRoute]:
+    """Return the route of the trace of each handoff, by primary key.
 
-    A route ends with the last of these handoffs. Its length is `MOST_ANCESTORS` plus the number of these handoffs in
-    the trace, or less if the trace is shorter. All handoffs must derive their chain: a handoff with a declared chain
-    needs no query.
+    A route has at least the `MOST_ANCESTORS` handoffs before the handoff, or all if there are fewer. Handoffs near each
+    other share a route. All handoffs must derive their chain: a handoff with a declared chain needs no query.
     """
-    last: dict[str, list[uuid.UUID]] = {}
-    for row in rows:
-        last.setdefault(row.trace_id, []).append(row.id)
-    wanted = [(name, max(ids), MOST_ANCESTORS + len(ids)) for name, ids in sorted(last.items())]
-    found: dict[str, list[tuple[uuid.UUID, Hop]]] = {}
-    for pk, trace_id, *hop in _read_newest(rows[0].tenant_id, wanted) if rows else ():
-        found.setdefault(trace_id, []).append((db.to_uuid(pk), Hop(*hop)))
-    routes = {}
-    for trace_id, hops in found.items():
-        hops.sort()
-        is_cut = len(hops) == MOST_ANCESTORS + len(last[trace_id])
-        routes[trace_id] = TraceRoute([pk for pk, _ in hops], [hop for _, hop in hops], is_cut)
+    routes: dict[object, TraceRoute] = {}
+    while rows:
+        of_trace: dict[str, list[Handoff]] = {}
+        for row in rows:
+            of_trace.setdefault(row.trace_id, []).append(row)
+        most = {name: MOST_ANCESTORS + len(some) for name, some in sorted(of_trace.items())}
+        wanted = [(name, max(row.id for row in of_trace[name]), number) for name, number in most.items()]
+        found: dict[str, list[tuple[uuid.UUID, Hop]]] = {}
+        for pk, trace_id, *hop in _read_newest(rows[0].tenant_id, wanted):
+            found.setdefault(trace_id, []).append((db.to_uuid(pk), Hop(*hop)))
+        rows = []
+        for trace_id, hops in found.items():
+            hops.sort()
+            route = TraceRoute([pk for pk, _ in hops], [hop for _, hop in hops], len(hops) == most[trace_id])
+            for row in of_trace[trace_id]:
+                if route.is_cut and bisect_left(route.ids, row.id) < MOST_ANCESTORS:
+                    rows.append(row)
+                else:
+                    routes[row.id] = route
     return routes
 
 
@@ -191,9 +196,7 @@ def _make_history(row: Handoff, known: dict[str, Hop], trace: TraceRoute | None,
     if not has_parent and not row.derives_chain:
         # No earlier handoff is known, so there is nothing to compare the declared chain with.
         return History(repeats=repeats, unknown=unknown)
-    # The trace may be loaded only because another handoff of the batch needs it. A handoff with a declared chain must
-    # not use the trace, or its history would depend on the batch.
-    walked = _walk(row, known, trace if row.derives_chain else None)
+    walked = _walk(row, known, trace)
     hops = [*walked.hops, known[row.handoff_id]]
     full = _list_agents(hops)
     returns = _count_returns(hops) if row.derives_chain else 0

@@ -137,11 +137,36 @@ def test_tasks_of_other_agents_are_observed(server, audit, gate):
     report = task(writer, context=[same, check])
     assert run(first, same, check, report) == "Ordered."
     assert audit.flush()
-    assert routes(server) == [("researcher", "checker"), ("researcher", "writer"), ("checker", "writer")]
-    assert data(server) == ["More.", "More.", "Right."]
+    checks, writes = ("researcher", "checker"), [("researcher", "writer"), ("checker", "writer")]
+    assert routes(server) == [checks, checks, *writes]
+    assert data(server) == [FOUND, "More.", "More.", "Right."]
     sent = server.handoffs.values()
     assert len({one["trace_id"] for one in sent}) == 1
     assert {one["document"]["handoff_type"] for one in sent} == {"purchase"}
+
+
+def test_each_agent_gets_the_result_of_a_task_once_in_a_run(server, audit, gate):
+    gate()
+    writer = agent("writer", Say("Ordered."), Say("Corrected."))
+    found, check = task(agent("researcher", Say(FOUND))), task(agent("checker", Say("Wrong.")))
+    assert run(found, task(writer), check, task(writer)) == "Corrected."
+    assert all(text in str(told(writer)[1]) for text in (FOUND, "Wrong."))
+    for _ in range(2):
+        run(task(agent("buyer", Say("Paid.")), context=[found]))
+    assert audit.flush()
+    found, buys = ("researcher", "writer"), ("researcher", "buyer")
+    checks = [("researcher", "checker"), ("writer", "checker"), ("checker", "writer")]
+    assert routes(server) == [found, *checks, buys, buys]
+
+
+def test_a_task_that_gets_no_results_is_sent_none(server, audit, gate):
+    gate()
+    beside, alone = agent("writer", Say("Ordered.")), agent("checker", Say("Right."))
+    end = task(agent("editor", Say("Done.")))
+    run(task(agent("researcher", Say(FOUND))), task(beside, async_execution=True), task(alone, context=None), end)
+    assert not any(FOUND in str(told(one)) for one in (beside, alone))
+    assert audit.flush()
+    assert routes(server) == [("researcher", "editor"), ("writer", "editor"), ("checker", "editor")]
 
 
 def test_each_run_of_a_crew_has_a_trace(server, audit, gate):

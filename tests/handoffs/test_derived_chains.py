@@ -151,6 +151,22 @@ def test_the_answer_does_not_depend_on_the_batch(tenant: Tenant) -> None:
     assert [queries.get(tenant, pk).state for pk in ids[:14]].count(State.REJECTED) == 1
 
 
+def test_chains_of_handoffs_far_apart_in_their_trace_are_whole(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    monkeypatch.setattr(lineage, "MOST_ANCESTORS", 3)
+    ways = ["a>b", "b>c", *["x>y"] * 6, "c>d", "d>e", *["x>y"] * 6, "y>z"]
+    ids = [submit(tenant, document(way, at), trace_id="t").id for at, way in enumerate(ways)]
+    ids += [submit(tenant, document(way, at), trace_id="near").id for at, way in enumerate(["a>b", "b>c"])]
+    rows = [queries.get(tenant, ids[at]) for at in (1, 9, 16, 18)]
+    # The repeats and three parts of the traces are four queries.
+    with django_assert_num_queries(4):
+        together = lineage.load_histories(rows)
+    assert together == {row.pk: history(row) for row in rows}
+    assert [together[row.pk].derived for row in rows] == [("a", "b"), ("c", "d"), ("x", "y"), ("a", "b")]
+    assert [together[row.pk].derived_complete for row in rows] == [True, False, False, True]
+
+
 def test_declared_chains_cost_no_query(tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     declared = judged(tenant, payload(), trace_id="t")
     derived = judged(tenant, document("a>b"), trace_id="t")

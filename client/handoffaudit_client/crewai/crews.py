@@ -33,18 +33,16 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
 
 
 def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
-    """Yield the finished tasks whose outputs a task gets.
+    """Yield the outputs that a task gets: of the tasks in `task.context`, else of earlier tasks of the crew.
 
-    These are the tasks in `task.context`. Without a specified context, only the previous task of the crew counts; with
-    None, no task does.
+    CrewAI gives a task without `context` the outputs of all earlier tasks, but an asynchronous task gets fewer, and
+    None means no outputs. The prompt says which outputs the task gets.
     """
-    if isinstance(task.context, list):
-        found = task.context
-    else:
-        tasks = list(getattr(crew, "tasks", None) or ())
-        at = next((number for number, one in enumerate(tasks) if one is task), 0)
-        found = tasks[max(at - 1, 0) : at] if task.context is not None else []
-    yield from (one for one in found if one.output is not None)
+    tasks = list(getattr(crew, "tasks", None) or ())
+    at = next((number for number, one in enumerate(tasks) if one is task), 0)
+    for one in task.context if isinstance(task.context, list) else tasks[:at]:
+        if one.output is not None and one.output.raw in (task.prompt_context or ()):
+            yield one.output
 
 
 def data_of(output: Any) -> Any:

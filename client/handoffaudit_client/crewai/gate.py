@@ -45,11 +45,10 @@ class HandoffGate:
         """Register the hooks of the gate. Raises `ValueError` for an unknown policy, or a wrong address or key."""
         self._gate = PluginGate(client, policy, timeout, ("block", "observe"))
         self.client = self._gate.client
-        self.type = type
-        self.reason = reason
+        self.type, self.reason = type, reason
         self._traces: Memory[str, str] = Memory()
-        # Outputs that a guardrail has judged, by identity, because outputs cannot be hashed.
-        self._guarded: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
+        # Outputs that were sent, by identity (they cannot be hashed), target and trace.
+        self._sent: WeakValueDictionary[tuple[int, str, str], Any] = WeakValueDictionary()
         self._hooks = {
             InterceptionPoint.EXECUTION_START: self._start_run,
             InterceptionPoint.PRE_STEP: self._before_task,
@@ -71,7 +70,7 @@ class HandoffGate:
         """
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
-            source, self._guarded[id(output), target] = str(output.agent).strip(), output
+            source, self._sent[id(output), target, _trace.get()] = str(output.agent).strip(), output
             verdict = self._gate.ask(self._question(source, target, data_of(output), _trace.get(), {}))
             return (True, output) if verdict else (False, verdict.why)
 
@@ -85,10 +84,11 @@ class HandoffGate:
             return
         crew, target = getattr(context.agent, "crew", None), role_of(context.agent)
         _trace.set(trace := self._trace_of(crew))
-        for task in inputs_of(context.task, crew):
-            source = str(task.output.agent).strip()
-            if source != target and (id(task.output), target) not in self._guarded:
-                self.client.send(**self._question(source, target, data_of(task.output), trace, {}))
+        for output in inputs_of(context.task, crew):
+            source, key = str(output.agent).strip(), (id(output), target, trace)
+            if source != target and key not in self._sent:
+                self._sent[key] = output
+                self.client.send(**self._question(source, target, data_of(output), trace, {}))
 
     def _before_tool(self, call: Any) -> bool | None:
         target, data = delegation_of(call)

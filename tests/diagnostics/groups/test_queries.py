@@ -144,6 +144,21 @@ def test_page_after_page_has_each_once(tenant: Tenant, sort: str) -> None:
     assert seen == codes(list_groups(tenant, filters, limit=50))
 
 
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_cursor_is_refused_in_every_other_order(tenant: Tenant, sort: str) -> None:
+    found(tenant, 1)
+    FindingGroup.objects.update(regressed_at=None)
+    for number in range(4):
+        on_days(made(tenant, f"code{number}", 5, regressed_at=timezone.now()), 5, 30)
+    pages = {one: list_groups(tenant, GroupFilters(sort=one), limit=2) for one in SORTS}
+    cursors = {one: page.next for one, page in pages.items() if page.next}
+    assert len(cursors) == len(SORTS) - 1
+    for one, cursor in cursors.items():
+        if one != sort:
+            with pytest.raises(FilterError, match="cursor"):
+                list_groups(tenant, GroupFilters(sort=sort), cursor=cursor)
+
+
 def test_only_what_grew_is_listed_by_growth(tenant: Tenant) -> None:
     today = timezone.now()
     much, little, less = (
@@ -185,17 +200,18 @@ def test_days_of_a_clock_that_is_ahead_count_as_today(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize(
-    "cursor", ["x", "others:1", "others:a:1", "open:1:1", "others:-1:1", f"others:{'9' * 17}:1", "others:²:1"]
+    "place", ["x", "others:1", "others:a:1", "open:1:1", "others:-1:1", f"others:{'9' * 17}:1", "others:²:1"]
 )
-def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
+def test_a_cursor_that_is_none_is_told(tenant: Tenant, place: str) -> None:
     with pytest.raises(FilterError):
-        list_groups(tenant, GroupFilters(), cursor=cursor)
+        list_groups(tenant, GroupFilters(), cursor=f"urgent:{place}")
 
 
 def test_the_greatest_cursor_is_read(tenant: Tenant) -> None:
     made(tenant, "one")
     for sort in ("newest", "most"):
-        assert codes(list_groups(tenant, GroupFilters(sort=sort), cursor=f"others:{'9' * 16}:{'9' * 16}")) == ["one"]
+        cursor = f"{sort}:others:{'9' * 16}:{'9' * 16}"
+        assert codes(list_groups(tenant, GroupFilters(sort=sort), cursor=cursor)) == ["one"]
 
 
 def test_filters_are_written_as_they_are_read() -> None:
@@ -272,6 +288,6 @@ def test_the_groups_with_the_most_waiting_handoffs_come_first_and_returned_group
 
 
 @pytest.mark.parametrize("sort", ["newest", "most"])
-def test_a_cursor_of_the_default_order_is_refused_by_others(tenant: Tenant, sort: str) -> None:
+def test_a_part_of_the_default_order_is_refused_by_others(tenant: Tenant, sort: str) -> None:
     with pytest.raises(FilterError, match="cursor"):
-        list_groups(tenant, GroupFilters(sort=sort), cursor="quiet-others:1:1")
+        list_groups(tenant, GroupFilters(sort=sort), cursor=f"{sort}:quiet-others:1:1")

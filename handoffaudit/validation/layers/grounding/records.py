@@ -129,7 +129,7 @@ def _parse_literal(text: str) -> object | None:
 def _facts_of(value: object) -> Iterator[Fact]:
     """Yield the leaves in order, without nulls and values that are nested deeper than 40 levels.
 
-    Of an object with a text in `name` and a `value`, yield only the value, with the words of the name as its key.
+    A name and a value of the same object are one fact, as in `records_of_leaves`.
     """
     records = 0
     waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
@@ -138,11 +138,10 @@ def _facts_of(value: object) -> Iterator[Fact]:
         if depth > _MAX_DEPTH:
             continue
         if isinstance(item, dict):
-            named = item.get("name")
-            if isinstance(named, str) and "value" in item:
-                waiting.append((item["value"], named if named.strip() else key, group, record, depth + 1))
-                continue
-            waiting += [(inner, str(name), key, record, depth + 1) for name, inner in reversed(list(item.items()))]
+            fields, named = list(item.items()), item.get("name")
+            if isinstance(named, str) and named.strip() and item.get("value") is not None:
+                fields = [(named if name == "value" else name, inner) for name, inner in fields if name != "name"]
+            waiting += [(inner, str(name), key, record, depth + 1) for name, inner in reversed(fields)]
         elif isinstance(item, list | tuple):
             several = len(item) > 1 and isinstance(item[0], dict)
             for at, inner in reversed(list(enumerate(item, start=1))):

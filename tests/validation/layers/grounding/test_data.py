@@ -33,6 +33,7 @@ WEEK = repr(
         ]
     }
 )
+PRICES = repr([{"day": f"2024-01-0{day}", "name": "price", "value": 1.25 * day} for day in range(1, 6)])
 PHONE = "{'name': 'Alder One', 'specifications': [{'name': 'NFC', 'value': 'No'}, {'name': 'Radio', 'value': 'Yes'}]}"
 SWITCHES = '{"EDGE": "No", "Camera pixels": "No", "specs": [{"name": " ", "value": "No"}]}'
 
@@ -67,6 +68,8 @@ def judge_of(data: str) -> DataJudge:
         (GAME, "The third period ended 1-0 there.", "score", False),
         (WEEK, "On Thursday, January 4, it is mild.", "weekday", True),
         (WEEK, "On Friday, January 4, it is mild.", "weekday", False),
+        (PRICES, "The price was 2.5 on January 2.", "bound", True),
+        (PRICES, "The price was 2.5 on January 4.", "bound", False),
         (PHONE, "It has no NFC.", "switch", True),
         (PHONE, "It supports NFC.", "switch", False),
     ],

@@ -1,11 +1,12 @@
 """Structured data read as facts, and prose left alone."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.records import Fact, key_words, records_of, records_of_leaves
+from handoffaudit.validation.layers.grounding.records import Fact, key_words, leaves, records_of, records_of_leaves
 from tests.elapsed import grows_linearly
 
 GAME = (
@@ -73,6 +74,20 @@ def test_a_name_and_a_value_of_one_object_make_one_fact() -> None:
         (("value",), "No", 3),
         (("name",), "Alder One", 0),
     ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"specs": [{"date": "2024-03-01", "name": "price", "unit": "EUR", "value": 3.5}, {"name": "x", "value": None}]},
+        {"specs": {"name": "unit", "unit": "mm", "value": "5"}, "title": {"name": " ", "value": "No"}},
+    ],
+)
+def test_literals_and_leaves_make_the_same_facts(value: object) -> None:
+    records = records_of(json.dumps(value))
+    assert records is not None
+    expected = records_of_leaves((leaf.name, leaf.text) for leaf in leaves(value, "")).facts
+    assert sorted(records.facts) == sorted(expected)
 
 
 @pytest.mark.parametrize(

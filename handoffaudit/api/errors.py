@@ -223,7 +223,10 @@ def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
-    return problem_response(error.status_code, HTTPStatus(error.status_code).phrase, str(error))
+    detail, cause = str(error), error.__cause__
+    if isinstance(cause, orjson.JSONDecodeError):
+        detail = f"The body can't be read as JSON: line {cause.lineno}, column {cause.colno}, {cause.msg}."
+    return problem_response(error.status_code, HTTPStatus(error.status_code).phrase, detail)
 
 
 def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:

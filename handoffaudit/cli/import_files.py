@@ -37,6 +37,9 @@ _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 LONGEST_ID = 200
 
+# The server takes these values of `handoff_id` for a missing id.
+_NO_ID = (b"", b"null", b'""')
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -88,7 +91,9 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     if "document" in fields:
         given = _read_text(fields.get("handoff_id")) or _read_own_id(fields["document"])
         handoff_id = given or _derive_id(line, occurrences)
-        fields.setdefault("handoff_id", msgspec.Raw(orjson.dumps(handoff_id)))
+        # A wrong id stays, because the server reports it.
+        if bytes(fields.get("handoff_id", b"")) in _NO_ID:
+            fields["handoff_id"] = msgspec.Raw(orjson.dumps(handoff_id))
         return Item(number, handoff_id, _ENCODER.encode(fields))
     if "raw" in fields and (raw := _read_text(fields.pop("raw"), longest=None)) is not None:
         handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)

@@ -255,7 +255,7 @@ class Agents:
 
     def is_declared(self, source: str, target: str) -> bool | None:
         """Return whether the route is declared, or None if no routes are declared at all."""
-        return _covers(self.declared_edges, source, target) if self.declared_edges else None
+        return covers(self.declared_edges, source, target) if self.declared_edges else None
 
 
 def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
@@ -273,7 +273,7 @@ def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
         knows=bool(known),
         never_seen=_list_never_seen(declared, seen.listed),
         never_declared=tuple(
-            edge for edge in seen.listed if declared and not _covers(declared, edge.source, edge.target)
+            edge for edge in seen.listed if declared and not covers(declared, edge.source, edge.target)
         ),
         to_self=tuple(edge for edge in seen.listed if edge.source == edge.target),
         unknown=tuple(_list_unknown(listed, known)) if known else (),
@@ -296,7 +296,8 @@ def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
     return sorted(found, key=lambda agent: (-agent.number, agent.name))
 
 
-def _covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> bool:
+def covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> bool:
+    """Return whether a declared route, with `*` for any agent, allows a handoff from `source` to `target`."""
     return not declared.isdisjoint({(source, target), (source, ANYBODY), (ANYBODY, target), (ANYBODY, ANYBODY)})
 
 

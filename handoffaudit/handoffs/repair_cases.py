@@ -239,13 +239,14 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
 def _read_stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
     """Yield the LLM's blocking findings in the stored verdict, for layers that are still on for the handoff type."""
     policy = config.policy_for(handoff.handoff_type)
-    reading = reading_of(handoff, body)
+    record = reading_of(handoff, body).record
+    if record is None or policy.strictness is Strictness.LENIENT:
+        return
+    on = _BY_MODEL - policy.layers_off - ({critique.name} if critique.why_off(policy, record.format) else set())
     content = queries.current_verdict(handoff) or {}
     for finding in content.get("issues", ()):
-        layer = finding["layer"]
-        off = layer in policy.layers_off or (layer == "semantic" and policy.strictness is Strictness.LENIENT)
-        if layer in _BY_MODEL and not off and reading.record:
-            issue = issue_of(finding, reading.record.document)
+        if finding["layer"] in on:
+            issue = issue_of(finding, record.document)
             if issue.blocks:
                 yield issue
 

@@ -172,6 +172,14 @@ def test_a_table_that_cannot_be_saved(api: httpx.Client, rows: list[dict[str, ob
     assert api.get("/strictness").json()["version"] == 0
 
 
+@pytest.mark.parametrize("number", ["1" * 5_000, "1e400", ","], ids=["5,000 digits", "1e400", "no number"])
+def test_a_table_that_is_not_json_is_refused_with_the_place(api: httpx.Client, number: str) -> None:
+    sent = '{"base_version": 0,\n"rows": [{"handoff_type": "x", "schema": {"maximum": ' + number + "}}]}"
+    refused = problem(api.put("/schemas", content=sent), 400)
+    assert refused["detail"].startswith("The body can't be read as JSON: line 2, column ")
+    assert "1" * 20 not in refused["detail"]
+
+
 def test_a_table_on_an_old_version(api: httpx.Client) -> None:
     table = api.get("/strictness").json()
     document = problem(api.put("/strictness", json={"base_version": 7, "rows": table["rows"]}), 409)

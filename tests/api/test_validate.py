@@ -33,6 +33,11 @@ def test_validate_takes_a_bare_document_and_says_what_cannot_be_read(api: httpx.
     assert (verdict["outcome"], verdict["issues"][0]["code"]) == ("rejected", "structure.json_parse")
 
 
+def test_an_integer_that_python_does_not_write_is_no_fault_of_the_server(api: httpx.Client) -> None:
+    sent = {"document": payload(), "context": {"page": "{'width': 0x" + "f" * 5_000 + "}"}}
+    assert api.post("/validate", json=sent).json()["outcome"] == "accepted"
+
+
 def test_validate_sees_the_trace_that_the_handoff_would_stand_in(api: httpx.Client, tenant: Tenant) -> None:
     for name in ("one", "two"):
         judged(tenant, payload(handoff_id=name), trace_id="t")

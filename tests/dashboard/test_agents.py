@@ -288,6 +288,14 @@ def test_what_was_seen_long_ago_is_not_offered(tenant: Tenant, as_admin: Client)
     assert "Every route seen in the last 30 days is declared already." in shown(as_admin, f"{DECLARED}?seen=1")
 
 
+def test_a_route_of_any_agent_to_any_agent_leaves_nothing_to_offer(tenant: Tenant, as_admin: Client) -> None:
+    declare(tenant, "boss -> planner\n* -> *")
+    count(tenant, "planner", "writer")
+    page = shown(as_admin, f"{DECLARED}?seen=1")
+    assert raw_text(page, "textarea") == "* -> *\nboss -> planner"
+    assert "Every route seen in the last 30 days is declared already." in page
+
+
 def test_htmx_gets_the_part_alone(tenant: Tenant, as_admin: Client) -> None:
     part = as_admin.get(f"{DECLARED}?edit=1", headers=HTMX).content.decode()
     assert "<textarea" in part

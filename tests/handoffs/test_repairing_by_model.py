@@ -15,6 +15,7 @@ from handoffaudit.handoffs import queries, repair_cases, repairs
 from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCall, ModelCheck, State
+from handoffaudit.validation.config import CritiquePolicy, Strictness
 from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import SENDER, assert_counts_are_right, circular, judged, payload, set_policy
 from tests.messages_api.requests import Request
@@ -144,6 +145,24 @@ def test_a_layer_that_its_type_no_longer_asks_holds_nothing_against_it(tenant: T
     first = checked(tenant, made_up(handoff_id="h"))
     set_policy(tenant, "research_result", layers_off=frozenset({"semantic"}))
     assert repair_cases.case_of_stored(queries.get(tenant, str(first.pk))).verdict.valid
+
+
+@pytest.mark.parametrize(
+    "asks_no_longer",
+    [{"strictness": Strictness.LENIENT}, {"critique": CritiquePolicy.OFF}, {"critique": CritiquePolicy.OUTPUTS}],
+)
+def test_a_critique_that_its_type_no_longer_asks_holds_nothing_against_it(
+    tenant: Tenant, server: MessagesServer, asks_no_longer: dict[str, Any]
+) -> None:
+    set_policy(tenant, "research_result", critique=CritiquePolicy.ALWAYS)
+    server.respond = lambda request: (
+        says({"overall_score": 0.1, "issues": [], "reasoning": "Thin."}) if request.use is Use.CRITIQUE else None
+    )
+    first = checked(tenant, payload(handoff_id="h"))
+    case = repair_cases.case_of_stored(first)
+    assert [issue.code for issue in case.held_against_it] == ["critique.low_score"]
+    set_policy(tenant, "research_result", **asks_no_longer)
+    assert repair_cases.case_of_stored(first).verdict.valid
 
 
 def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(

@@ -26,7 +26,7 @@ from handoffaudit.dashboard.policies.forms import (
 )
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.safe_text import cut
-from handoffaudit.diagnostics.agents import list_pairs
+from handoffaudit.diagnostics.agents import covers, list_pairs
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_routes_text, routes_to_text
@@ -187,9 +187,9 @@ def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor
 def _filled(tenant: Tenant, now: Rows) -> Editor:
     """Return an editor with the declared routes, and with the undeclared seen routes that the text can express."""
     window = window_of({"period": SEEN_IN}, timezone.now())
-    declared = {(row.source, target) for row in now.rows for target in row.targets}
+    declared = frozenset((row.source, target) for row in now.rows for target in row.targets)
     rest = [edge for edge in list_pairs(tenant, window.since, window.until) if _can_be_written(edge)]
-    new = [edge for edge in rest if declared.isdisjoint({edge, (edge[0], ANYBODY), (ANYBODY, edge[1])})]
+    new = [edge for edge in rest if not covers(declared, *edge)]
     targets: dict[str, set[str]] = {}
     for source, target in [*declared, *new]:
         targets.setdefault(source, set()).add(target)

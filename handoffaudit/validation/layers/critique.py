@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, TypeGuard
 
-from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
+from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness, TypePolicy
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.prompts import layer_questions
@@ -58,14 +58,16 @@ _BUDGET = frozenset({Reason.BUDGET, Reason.TOO_DEAR})
 
 
 def skip(subject: Subject) -> str | None:
-    policy = subject.policy.critique
-    if subject.policy.strictness is Strictness.LENIENT:
+    return why_off(subject.policy, subject.record.format) or (None if triggered_by(subject) else "not triggered")
+
+
+def why_off(policy: TypePolicy, form: str) -> str | None:
+    """Return why the type asks for no critique of a record in this format, or None if it may ask for one."""
+    if policy.strictness is Strictness.LENIENT:
         return "the LLM checks only strict types"
-    if policy is CritiquePolicy.OFF:
+    if policy.critique is CritiquePolicy.OFF:
         return "switched off for this type"
-    if policy is CritiquePolicy.OUTPUTS and subject.record.format != OUTPUT:
-        return "the critique covers only outputs"
-    return None if triggered_by(subject) else "not triggered"
+    return "the critique covers only outputs" if policy.critique is CritiquePolicy.OUTPUTS and form != OUTPUT else None
 
 
 def triggered_by(subject: Subject) -> str:

@@ -21,6 +21,18 @@ def test_the_submissions_own_id_comes_first():
     assert item(b'{"document": {"handoff_id": "inner"}, "handoff_id": "outer"}').handoff_id == "outer"
 
 
+@pytest.mark.parametrize("empty", [b"null", b'""'])
+def test_an_empty_id_counts_as_missing_so_that_a_server_stores_the_line_once(empty):
+    made = item(b'{"document": {"handoff_id": "inner"}, "handoff_id": ' + empty + b"}")
+    assert (made.handoff_id, json.loads(made.sent)["handoff_id"]) == ("inner", "inner")
+    bare = item(b'{"document": {}, "handoff_id": ' + empty + b"}")
+    assert json.loads(bare.sent)["handoff_id"] == bare.handoff_id
+
+
+def test_a_wrong_id_is_left_for_the_server_to_report():
+    assert json.loads(item(b'{"document": {}, "handoff_id": 5}').sent)["handoff_id"] == 5
+
+
 def test_a_bare_document_is_put_into_a_submission_as_it_is():
     line = b'{"handoff_id": "h-1", "data":  {"x": 1.50}}'
     made = item(line)

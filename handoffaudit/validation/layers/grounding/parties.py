@@ -33,9 +33,11 @@ _COUNT = re.compile(
 _PAIR = re.compile(r"(?<![\d./-])(\d{1,2}) ?[-\u2013] ?(\d{1,2})(?![\d./-])")
 _MORE = re.compile(
     r"\b(?:won|emerged (?:as the )?(?:victor|winner)\w*|defeated|beat"
-    r"|secur\w+ (?:a|the|their|an) [\w -]{0,25}(?:win|victory)|claim\w* [\w -]{0,20}victory|(in favou?r of))\b"
+    r"|secur\w+ (?:a|the|their|an) [\w -]{0,25}(?:win|victory)|claim\w* [\w -]{0,20}victory|(in favou?r of))\b",
+    re.IGNORECASE,
 )
-_FINAL = re.compile(r"final|won|victor|\bwin\b|defeat|ended")
+# Victor and Victory are names.
+_FINAL = re.compile(r"(?i:\b(?:final|won|win|ended)\b|defeat)|victor")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NEAR = 32
 _BEFORE = 200
@@ -141,7 +143,8 @@ def _check_numbered_parts(
         for match in _COUNT.finditer(sentence.text)
     ]
     ends = [end for _, end, _ in counts]
-    everyone = "each" in sentence.text or "both" in sentence.text
+    lowered = sentence.text.lower()
+    everyone = "each" in lowered or "both" in lowered
     for match in _ORDINAL.finditer(sentence.text):
         at = sentence.start + match.start()
         last = bisect_right(ends, at) - 1
@@ -190,14 +193,15 @@ def _scores(sentence: Sentence, parties: tuple[Party, Party], words: set[str]) -
         (match.start(), by_part[key])
         for match in _ORDINAL.finditer(sentence.text)
         for word in words
-        if sentence.text.startswith(f" {word}", match.end()) and (key := (word, _ORDINALS[match[1].lower()])) in by_part
+        if sentence.text[match.end() : match.end() + len(word) + 1].lower() == f" {word}"
+        and (key := (word, _ORDINALS[match[1].lower()])) in by_part
     ]
     last = 0
     for match in _PAIR.finditer(sentence.text):
         pair = (float(match[1]), float(match[2]))
         around = sentence.text[max(0, match.start() - 60) : match.end() + 30]
         named = [wanted for at, wanted in parts if last <= at < match.start()]
-        wanted = named[-1] if named else final if _FINAL.search(around) and "period" not in around else pairs
+        wanted = named[-1] if named else final if _FINAL.search(around) and "period" not in around.lower() else pairs
         last = match.end()
         start = sentence.start + match.start()
         yield Finding("score", start, start + len(match[0]), pair in wanted)

@@ -74,7 +74,11 @@ def records_of(text: str) -> Records | None:
     """Return the facts of JSON, a Python literal, CSV with a header or `key: value` lines; else None."""
     if is_literal(text):
         value = _parse_literal(text)
-        return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
+        try:
+            return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
+        except ValueError:
+            # Python refuses to write an integer of more than 4,300 digits, which a hexadecimal literal can be.
+            return None
     # A text whose lines are longer than this limit on average is prose.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
         return None

@@ -84,7 +84,7 @@ class AsyncClient:
         return self.client.stats()
 
     async def close(self, timeout: float = EXIT_SECONDS) -> None:
-        """Send what is left, and end; see `Client.close`."""
+        """Send the remaining items, and close the client; see `Client.close`."""
         await _in_thread(self.client.close, timeout)
 
     async def __aenter__(self) -> AsyncClient:

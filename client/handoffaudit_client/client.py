@@ -35,7 +35,7 @@ _NOTHING = type("Nothing", (), {"__repr__": lambda _: "…"})()
 
 
 class Client:
-    """Client of one server. Threads may share it; create one for the whole program.
+    """Client of one server. Threads may share a client; create one client for the whole program.
 
     Without an address or a key, the client is off: it sends nothing, warns once, and its gates answer as if the server
     were away.
@@ -234,8 +234,8 @@ class Client:
         """Record in the background what a tool returned. Never raises and never waits.
 
         A `result` is recorded at once. Without one, use the returned `ToolCall` as a decorator of the tool's function,
-        or as a context manager whose `result` the block sets. With `arguments`, the server does not mistake values that
-        the agent passed in for knowledge of the tool.
+        or as a context manager whose `result` the block sets. Give `arguments`, because values that the agent passed to
+        the tool are not evidence.
         """
         from handoffaudit_client.tool_calls import ToolCall
 

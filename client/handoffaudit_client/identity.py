@@ -17,7 +17,7 @@ LONGEST_NAME = 200
 def new_id() -> str:
     """Return a new UUIDv7 (RFC 9562): later ids are greater, also within a millisecond."""
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    # The upper 12 random bits are the fraction of the millisecond.
+    # The 12 bits of the field `rand_a` hold the fraction of the millisecond.
     fraction = rest * 4096 // 1_000_000
     random = int.from_bytes(os.urandom(8), "big") & 0x3FFF_FFFF_FFFF_FFFF
     digits = f"{milliseconds & 0xFFFF_FFFF_FFFF:012x}7{fraction:03x}{random | 0x8000_0000_0000_0000:016x}"

@@ -14,7 +14,7 @@ def compile_pattern(
 ) -> re.Pattern[str]:
     """Return the compiled pattern. Before Python 3.11, greedy quantifiers replace the possessive ones.
 
-    They find the same secrets; only a hostile text takes longer.
+    Greedy quantifiers find the same secrets; only a hostile text takes longer.
     """
     return re.compile(pattern if version >= (3, 11) else _POSSESSIVE.sub(r"\1", pattern), flags)
 

@@ -64,7 +64,10 @@ gated: Memory[str, bool] = Memory()
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package. It imports the module of a used name. `homes` has the modules by name."""
+    """Return the `__getattr__` of a package, which imports the module of a name at its first use.
+
+    `homes` has the module of each name.
+    """
 
     def load(name: str) -> object:
         if name not in homes:

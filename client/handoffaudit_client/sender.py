@@ -134,8 +134,8 @@ class Sender:
         self._most_lines = MOST_LINES
         # The lines of the current batch. They count once the whole batch is delivered.
         self._batch_sent = self._batch_refused = 0
-        # For each line at which the server broke: its breaks (repeats only with other lines sent in between), and
-        # `sent` at the last break.
+        # For each line at which the server broke: the number of breaks, and the value of `sent` at the last break. A
+        # repeated break counts only if other lines were sent in between.
         self._suspects: dict[bytes, tuple[int, int]] = {}
 
     def start_in_child(self) -> None:
@@ -164,9 +164,9 @@ class Sender:
         return self._failures > 0
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all lines that this process has now are sent, refused or dropped; return whether they are.
+        """Wait until all lines that this process has appended so far are sent, refused or dropped.
 
-        Wait at most `timeout` seconds.
+        Return False if this takes longer than `timeout` seconds, or if the sender is closed before.
         """
         until = time.monotonic() + timeout
         marks = [(spool, spool.appended) for spool in self._spools]

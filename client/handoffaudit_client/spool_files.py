@@ -164,7 +164,7 @@ def _lock(descriptor: int) -> None:
 def write_line(descriptor: int, line: bytes, place: int) -> None:
     """Append a whole line to a file of `place` bytes.
 
-    Raises `OSError` after cutting the file to `place` bytes, so that no part of the line stays.
+    If the write fails, cut the file to `place` bytes, so that no part of the line stays, and raise `OSError`.
     """
     written = 0
     try:

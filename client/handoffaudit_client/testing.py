@@ -89,8 +89,8 @@ class FakeServer:
     ) -> None:
         """Answer new handoffs with this state: all, or only those with the given source, target and type.
 
-        The last call that matches a handoff wins; without one, the handoff is accepted. `findings` are the findings of
-        the verdict; without them, `message` makes one finding.
+        If several calls match a handoff, the last call counts. If no call matches, the handoff is accepted. `findings`
+        are the findings of the verdict. Without `findings`, a `message` becomes the only finding.
         """
         wanted = {"source_agent_id": source, "target_agent_id": target, "handoff_type": type}
         given = findings or ([_finding(message)] if message else [])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class ToolCall:
     """A tool call whose result is not recorded yet.
 
-    As a decorator, it records the arguments and the result of each call of a function, also of an `async` function; if
-    `arguments` was given, these instead of the arguments of the call. As a context manager, it records `result`, if the
-    block sets it. A call that raises an error is not recorded.
+    As a decorator, the object records the arguments and the result of each call of a function, also of an `async`
+    function. If `arguments` was given, the object records these in place of the arguments of the call. As a context
+    manager, the object records `result` if the block sets `result`. A call that raises an error is not recorded.
     """
 
     def __init__(self, record: Callable[..., None], tool: str, **known: Any) -> None:

@@ -83,7 +83,7 @@ class Answer:
         return self.status == 403 and str(self.json.get("type")).endswith(_OF_THE_DOCUMENT)
 
     def explain(self) -> str:
-        """Return the status with what the server says about it."""
+        """Return the status with the title and the detail of the answer, and with the address of a redirect."""
         found = self.json
         parts = [str(self.status), *(found[name] for name in ("title", "detail") if isinstance(found.get(name), str))]
         if self.status // 100 == 3:

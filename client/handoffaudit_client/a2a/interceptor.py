@@ -69,7 +69,7 @@ class HandoffInterceptor(ClientCallInterceptor):
         args.early_return = _ANSWERS[args.method](task=_task(message, question, verdict))
 
     async def after(self, args: AfterArgs) -> None:
-        """Do nothing: what an agent answers is not a handoff."""
+        """Do nothing, because the answer of an agent is not a handoff."""
 
 
 def _task(message: Any, question: dict[str, Any], verdict: Verdict) -> Task:

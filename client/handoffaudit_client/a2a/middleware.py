@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _METHODS = {"SendMessage", "SendStreamingMessage", "message/send", "message/stream"}
 _PATHS = ("/message:send", "/message:stream")
 
-# A stream of events may begin with lines that have no answer, also in chunks of their own.
+# A stream of events may begin with lines without data. Such lines may also be a chunk of their own.
 _NO_DATA = (b":", b"id:", b"event:", b"retry:")
 
 # The server of handoffaudit takes documents of at most 1 MiB, and a message is kept in memory until the answer.
@@ -87,7 +87,7 @@ class HandoffMiddleware:
 
 
 def _data_in(chunk: bytes) -> bytes:
-    """Return the data of the first event in a chunk, or the chunk itself if it is not of a stream of events."""
+    """Return the data of the first event in a chunk. Return any other chunk without the lines in `_NO_DATA`."""
     lines = [line for line in chunk.splitlines() if line.strip() and not line.startswith(_NO_DATA)]
     return lines[0][5:] if lines and lines[0].startswith(b"data:") else b"".join(lines)
 

@@ -35,8 +35,8 @@ def delegation_of(call: Any) -> tuple[str | None, dict[str, Any]]:
 def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
     """Yield the outputs that a task gets: of the tasks in `task.context`, else of earlier tasks of the crew.
 
-    CrewAI gives a task without `context` the outputs of all earlier tasks, but an asynchronous task gets fewer, and
-    None means no outputs. The prompt says which outputs the task gets.
+    CrewAI gives a task without `context` the outputs of all earlier tasks. An asynchronous task gets fewer outputs, and
+    a task whose `context` is None gets none. The outputs that a task gets are in its `prompt_context`.
     """
     tasks = list(getattr(crew, "tasks", None) or ())
     at = next((number for number, one in enumerate(tasks) if one is task), 0)

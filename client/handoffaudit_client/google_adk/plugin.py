@@ -28,7 +28,8 @@ class HandoffPlugin(BasePlugin):
 
     `type` is the handoff type. With `declare_chain`, the handoff declares all agents that have worked in the session.
     The reason is the first of `transfer_reason`, `handoff_reason` and `reason` among the arguments of the call, else
-    the parameter `reason`. What an `AgentTool` returns is not captured: what an LLM says is not evidence.
+    the parameter `reason`. The result of an `AgentTool` is not captured, because the words of an LLM are not
+    evidence.
     """
 
     def __init__(

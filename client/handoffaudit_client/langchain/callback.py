@@ -20,7 +20,8 @@ class HandoffCallback(NodeObserver):
 
     Give it in `config={"callbacks": [HandoffCallback()]}`. With `agents`, a `Command(goto=...)` counts only if it goes
     to one of these nodes. A handoff that a gate has submitted is not sent again, and a handoff that its tool refused is
-    not sent. The result of a tool that itself asks an LLM is not captured: what an LLM says is not evidence.
+    not sent. The result of a tool that itself asks an LLM is not captured, because the words of an LLM are not
+    evidence.
     """
 
     def __init__(self, client: AnyClient | None = None, *, agents: Collection[str] | None = None) -> None:

@@ -96,7 +96,10 @@ def _fields(state: Any) -> dict[str, Any]:
 
 
 def _last_text(messages: Any) -> str:
-    """Return the last text of an agent, a tool or a person that is neither a failure nor about a handoff, else ''."""
+    """Return the last text in the messages; '' if there is none.
+
+    Failures, system messages and messages about handoffs do not count.
+    """
     for message in reversed(messages if isinstance(messages, list) else [messages]):
         is_report = (
             is_transfer(message)

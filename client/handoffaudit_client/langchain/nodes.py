@@ -19,7 +19,10 @@ _END = "__end__"
 
 
 class NodeObserver(BaseCallbackHandler):
-    """Send handoffs by `Command(goto=...)`, and of workers to supervisors. `HandoffCallback` adds those by tools."""
+    """Send the handoffs by `Command(goto=...)`, and the handoffs from workers back to supervisors.
+
+    `HandoffCallback` also sends the handoffs by tools.
+    """
 
     # Sending takes microseconds, less than a switch to another thread.
     run_inline = True

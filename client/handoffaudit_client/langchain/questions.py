@@ -21,7 +21,7 @@ def question_of(request: ToolCallRequest, *, declare_chain: bool, reason: str | 
     """Return the parameters of `Client.gate` for a tool call, or None if the tool is not a handoff tool.
 
     A call in a trace gives the same id in each process, so that a resumed graph asks about the handoff that was held.
-    If the state was changed meanwhile, the server refuses the id, and the agent has to hand over anew. A call without a
+    If the state was changed meanwhile, the server refuses the id, and the agent must hand over again. A call without a
     trace or without an id of its own gives a new id each time.
     """
     target = ((request.tool.metadata if request.tool else None) or {}).get(commands.DESTINATION)

@@ -20,7 +20,8 @@ class HandoffProcessor(TracingProcessor):
 
     Give the processor to `agents.add_trace_processor`; `agents.set_trace_processors` would end the SDK's own export of
     traces. A handoff that a gate has submitted is not sent again. The result of a tool inside which another agent runs
-    (`Agent.as_tool`) is not captured: what an LLM says is not evidence. At most 10,000 spans are remembered at a time.
+    (`Agent.as_tool`) is not captured, because the words of an LLM are not evidence. At most 10,000 spans are remembered
+    at a time.
     """
 
     def __init__(self, client: AnyClient | None = None) -> None:
@@ -36,7 +37,7 @@ class HandoffProcessor(TracingProcessor):
     on_trace_end = on_trace_start
 
     def on_span_start(self, span: Span[Any]) -> None:
-        """Remember which agent runs inside which span."""
+        """Remember the agent of a span, and the spans inside which an agent runs."""
         if span.parent_id:
             self._parents[span.span_id] = span.parent_id
         if span.span_data.type == "agent":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from handoffaudit_client.plugins import AnyClient
 
-# Key of the new trace of a run without one, in the `invocation_state` that all agents of the run share.
+# A run without a trace gets a new trace, under this key of the `invocation_state` that all its agents share.
 _TRACE = "handoffaudit_trace"
 _INTERRUPT = "handoffaudit"
 
@@ -31,8 +31,8 @@ class HandoffHooks(HookProvider):
     with any response: only the decision on the server counts, and without a decision the swarm is interrupted again. To
     resume in another process, give the same `session_id` in the `invocation_state`. `policy="observe"` only sends.
 
-    `type` is the handoff type. With `declare_chain`, the handoff declares the agents that had the work so far in this
-    run. The reason of a handoff is the argument `handoff_reason` or `reason` of the tool call, else the parameter
+    `type` is the handoff type. With `declare_chain`, the handoff declares the agents that had the work so far in its
+    trace. The reason of a handoff is the argument `handoff_reason` or `reason` of the tool call, else the parameter
     `reason`.
     """
 

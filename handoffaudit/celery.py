@@ -1,7 +1,8 @@
-"""The Celery application, and its broker without Redis. Tasks carry only a wake-up: the work itself is in the database.
+"""The Celery application, and the broker for installations without Redis.
 
-The broker is kombu's filesystem transport, changed so that a message is complete before a reader can see it. kombu
-itself writes into a file that a reader may already take, and half a message makes the worker that reads it stop.
+A task only wakes a worker: the work itself is in the database. The broker is kombu's filesystem transport, changed so
+that a message is complete before a worker can read it. In kombu, a worker can read a file that is not completely
+written, and a worker that reads half a message stops.
 """
 
 import os
@@ -110,7 +111,7 @@ _spans = threading.local()
 
 @task_prerun.connect  # type: ignore[untyped-decorator]
 def begin_task(task: Any, **_: Any) -> None:
-    """Let each log line of the task name the task and the requests that caused it."""
+    """Add the task, and the requests that caused the task, to each log line of the task."""
     given = (task.request.headers or {}).get(REQUEST_IDS)
     bind_task(task.name, given if isinstance(given, list) else ())
     _spans.begun = observability.begin_task_span(task.name)

@@ -124,7 +124,7 @@ def hosts_are_names(**_: object) -> list[CheckMessage]:
             " below it), or [::1].",
             id="handoffaudit.E024",
         )
-        # An empty entry, as after a comma too many, does no harm if there is another entry.
+        # An empty entry, such as after an extra comma, does no harm if there is another entry.
         for host in list(filter(None, settings.ALLOWED_HOSTS)) or [""]
         if host != "*" and (not host or split_domain_port(host) != (host.lower(), ""))
     ]

@@ -94,7 +94,7 @@ class ChecksWaitingOut(Answer):
 
 
 class BudgetOut(Answer):
-    spent_usd: float = Field(description="Spent today (UTC), in US dollars.")
+    spent_usd: float = Field(description="Spent today (UTC) in US dollars, with the amount reserved for running calls.")
     daily_usd: float = Field(description="Budget per day, in US dollars.")
 
 
@@ -134,7 +134,8 @@ class ModelHealthOut(CallTallyOut):
     by_use: list[ModelLineOut] = Field(description="Calls by use.")
     by_model: list[ModelLineOut] = Field(description="Calls by LLM.")
     failures: list[FailureOut] = Field(
-        validation_alias=at("counted.failures"), description="Failures by reason, most frequent first."
+        validation_alias=at("counted.failures"),
+        description="Failures by reason and HTTP status, most frequent first; at most 20.",
     )
     breakers: list[BreakerOut] = Field(description="One breaker per LLM.")
     waiting: ChecksWaitingOut = Field(description="Checks that wait for the LLM.")

@@ -145,7 +145,7 @@ CASE: dict[str, Any] = {
     "beside": "{}",
     "basis": "{}",
 }
-# The most bytes of all cases in a page together, by `PolicyCase.size`. A page with a single case may have more.
+# The maximum total `PolicyCase.size` of the cases of a page, in bytes. A page with a single case may be larger.
 PAGE_CHARACTERS = 2 * 1024 * 1024
 
 CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]

@@ -104,9 +104,9 @@ def list_holds(request: HttpRequest, query: Query[HoldsQuery]) -> HttpResponse:
     openapi_extra=examples.body_example("All data is needed.", {"scope": "tenant", "reason": "Case 2026-117"}),
 )
 def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
-    """Keep a handoff, a trace or everything from removal, until the hold is lifted.
+    """Protect a handoff, a trace or all data of the tenant from removal, until the hold is lifted.
 
-    An active hold on the same thing is returned as it is.
+    If there is an active hold on the same handoff, trace or tenant, the answer is that hold, unchanged.
     """
     who = caller(request)
     try:
@@ -128,7 +128,7 @@ def place(request: HttpRequest, asked: HoldIn) -> HttpResponse:
     openapi_extra=examples.body_example("The case is over.", {"reason": "The case is closed."}),
 )
 def lift(request: HttpRequest, hold: HoldId, asked: LiftIn) -> HttpResponse:
-    """Lift a hold. The next deletion removes the data that the hold kept, if the retention of the data has passed.
+    """Lift a hold. The next deletion removes the data that the hold kept, if its retention period has ended.
 
     A hold that is already lifted does not change.
     """

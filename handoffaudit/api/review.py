@@ -250,7 +250,7 @@ def list_comments(request: HttpRequest, reference: Reference, query: Query[Comme
 def add_comment(request: HttpRequest, reference: Reference, asked: CommentIn) -> HttpResponse:
     """Add a comment. A comment changes neither the state nor the `version` of the handoff.
 
-    The same text sent again within a minute is stored once.
+    If the same caller sends the same text again within a minute, the text is stored once.
     """
     who = caller(request)
     made = activity.add_comment(tenant=who.tenant, reference=reference, text=asked.text, actor=who.actor)
@@ -266,9 +266,10 @@ VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "propo
 class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
-        description="all: the open queue. escalated, held, rejected: one part of `all`. passed_on: reassigned "
-        "handoffs. second: proposed decisions that wait for a second reviewer. muted: rejected handoffs that "
-        "are not escalated and whose errors (or, without errors, warnings) are all muted; `all` leaves them out.",
+        description="all: waiting handoffs that are neither reassigned nor muted. escalated, held, rejected: one part "
+        "of `all`. passed_on: reassigned handoffs. second: handoffs with a proposed decision, which wait for a "
+        "second reviewer. muted: rejected handoffs that are not escalated and whose errors (or, without errors, "
+        "warnings) are all muted.",
         examples=["second"],
     )
     state: str = Field("", description="held or rejected; default: both.", examples=["held"])
@@ -277,7 +278,7 @@ class QueueQuery(HandoffsQuery):
 class HeldByOut(Answer):
     name: str = Field(validation_alias=at("person.username"), description="Who has the handoff open.", examples=["ada"])
     until: Moment = Field(
-        description="When the reservation ends without a decision.", examples=["2026-02-15T00:25:00Z"]
+        description="When the reservation ends, unless a decision ends it earlier.", examples=["2026-02-15T00:25:00Z"]
     )
 
 

@@ -268,8 +268,8 @@ class SummaryOut(Answer):
         validation_alias="sender_timestamp", description="The sender's timestamp; null if the sender gave none."
     )
     sent_at: Moment | None = Field(
-        description="The time that the sender of a late handoff gave, which lists, traces and rates use; null if the "
-        "sender gave no time within the 7 days before receipt."
+        description="The time that the sender gave for a late handoff. Lists, traces and rates use this time. null if "
+        "the sender gave no time within the 7 days before receipt."
     )
     received_at: Moment = Field(description="When the handoff was stored.")
     judged_at: Moment | None = Field(description="When the handoff was last judged; null before the verdict.")
@@ -354,7 +354,7 @@ class ReviewedOut(SummaryOut):
 
 
 class TelemetryOut(Answer):
-    """How a handoff was found in a trace. The trace arrived after the handover, so no agent waited for the verdict."""
+    """How a handoff was found in a trace. The trace arrived after the handoff, so no agent waited for the verdict."""
 
     text: str = Field(
         description="Where the handoff was read, and what was inferred.",

@@ -88,7 +88,7 @@ class RpcStatusOut(Answer):
     openapi_extra=_TRACES,
 )
 def export_traces(request: HttpRequest) -> HttpResponse:
-    """Store what the spans say about agents and tools; a worker makes handoffs of them a few seconds later.
+    """Store what the spans say about agents and tools; a worker makes handoffs from the spans a few seconds later.
 
     The address is also `/v1/traces`, where exporters post. The body is an ExportTraceServiceRequest as protobuf or as
     JSON, packed with gzip or zstd, or not packed. The answer and the errors are protobuf for a protobuf request,

@@ -50,8 +50,8 @@ class FindingOut(Answer):
     caused: bool = Field(description="true: introduced by the source agent. false: inherited.")
     origin: Number = Field(description="The number of the handoff in which the finding first appeared.")
     from_outside: bool = Field(
-        description="A person or a tool supplied the value, or the context of the handoff in which the value first "
-        "appeared contains the value."
+        description="true: a person or a tool supplied the value, or the value is in the context of the handoff in "
+        "which it first appeared."
     )
     carried_by: list[Number] = Field(
         validation_alias="carriers", description="The numbers of the later handoffs with the same value."
@@ -103,8 +103,8 @@ class OriginOut(Answer):
     )
     agent: str = Field(description="The source agent of that handoff.")
     from_outside: bool = Field(
-        description="A person or a tool supplied the value, or the context of the handoff in which the value first "
-        "appeared contains the value."
+        description="true: a person or a tool supplied the value, or the value is in the context of the handoff in "
+        "which it first appeared."
     )
     flagged: list[Number] = Field(description="The numbers of the handoffs with a finding about the value.")
     carried_by: list[Number] = Field(

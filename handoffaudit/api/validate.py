@@ -33,7 +33,7 @@ router = Router(tags=["Judging"])
 
 INGEST = KeyWith(Scope.INGEST)
 
-# At most this many documents are judged at the same time. Other requests wait for a turn, for at most `WAIT_SECONDS`.
+# Each process judges at most this many documents at the same time. Other requests wait up to `WAIT_SECONDS` for a turn.
 AT_ONCE = 2
 
 WAIT_SECONDS = 5
@@ -112,8 +112,8 @@ def validate(
 def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """Return a repaired candidate for a document; nothing is stored.
 
-    `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (no rule says what to change),
-    or `escalated` (no try led to a document without errors and with at least the same quality score). Each try is
+    `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (`why` has the reason), or
+    `escalated` (no try led to a document without errors and with at least the same quality score). Each try is
     listed with its changes and the remaining errors. A session that was removed to meet the token budget is returned as
     `session_context`: store the session at its `path`, to which the candidate refers.
     """

@@ -18,7 +18,7 @@ from handoffaudit.process import OTHERS, PREFIX
 SETTINGS: Final = "handoffaudit.settings"
 # A wrong setting is set aside and the settings are read again, so that one run finds all wrong settings.
 MOST_WRONG_SETTINGS: Final = 50
-# Settings that need another setting, by the name of that setting. If that setting is wrong, both are set aside.
+# Each key is a setting, and its value is a setting that depends on the key. If the key is wrong, both are set aside.
 DEPENDENT: Final = {"DATABASE_URL": "DATABASE_REPLICA_URL"}
 # Values that replace wrong values, so that the settings that need them are checked, too.
 STAND_INS: Final = {"HANDOFFAUDIT_OIDC_ISSUER": "https://login.example.com"}

@@ -150,7 +150,7 @@ _REPLICA: Final = """
 
 @needs_database
 def check_replica(_: Installation) -> Iterator[Result]:
-    """Check that the replica, if there is one, answers and lags little. If not, pages read from the primary."""
+    """Check that a configured replica answers and does not lag too much. Otherwise, pages read from the primary."""
     if ALIAS not in settings.DATABASES:
         return
     try:

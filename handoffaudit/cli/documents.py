@@ -88,7 +88,7 @@ class _ArrayText:
                 return None
 
     def _read_more(self) -> bool:
-        """Read more text. A longer rest gets a larger read, so that a long value is not scanned again and again."""
+        """Read more text. The read grows with the text left over, so that a long value is scanned only a few times."""
         if self._ended:
             return False
         rest = self._text[self._at :]

@@ -90,12 +90,12 @@ def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 
-    A FILE holds one labelled item per line (JSONL): your own reviews, or texts with their source; gzip is recognised,
-    and - is standard input, but not with --with-model. Each file is measured separately. `python -m evals` in a
+    Each line of a FILE (JSONL) is one labelled item: your own review, or a text with its source. A FILE can be gzipped.
+    - is standard input, which --with-model cannot use. Each file is measured separately. `python -m evals` in a
     checkout of the source code also reads public corpora.
 
     With --with-model, an LLM also checks each item, beside the local layers. The LLM is asked with your own key. The
-    command shows the cost first. Run it again to continue an interrupted run.
+    command shows the cost first. Run the command again to continue an interrupted run.
     """
     from handoffaudit.evaluation.items import KINDS
 

@@ -203,7 +203,7 @@ class Crew:
     def ended(self, seconds: float) -> Iterator[tuple[Key, Call]]:
         """Yield the calls that have ended, waiting up to `seconds` for the first of them.
 
-        If a call ended with an exception, raises it here, such as `Stop` if the answer can't be written to the file.
+        If a call ended with an exception, raise it here, such as `Stop` if the answer can't be written to the file.
         """
         try:
             key, call = self._outcomes.get(timeout=seconds)

@@ -67,7 +67,7 @@ def _open_own(folder: Path, opened: ExitStack) -> int:
 
     A link is refused in two places: as the folder itself, and as the folder above it. The current folder, its parents
     and the entries of the root folder are exceptions: they are trusted to belong to the user, so they can be links.
-    Links further up are followed; below the current folder, only links that stay within the current folder.
+    Links further up are followed, but a link below the current folder only if its target is in the current folder.
     """
     current = _list_current_folders()
     users = {above for one in current for above in (one, *one.parents)} | {Path(*folder.parts[:2])}

@@ -36,7 +36,7 @@ class BadPattern(ValueError):
 class Pattern:
     """A pattern of paths relative to the folder.
 
-    In `text`, `*` matches a part of a name, `**` any folders, and `{agent}` or another placeholder a name.
+    In `text`, `*` and placeholders such as `{agent}` match a name or a part of it, and `**` matches any folders.
     """
 
     text: str

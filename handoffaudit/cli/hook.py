@@ -194,8 +194,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
 ) -> None:
     """Allow or block an event of an agent host, as the server or your own rules decide.
 
-    The event is JSON on standard input. For an event that is no delegation and needs no rules, exits with 0 without a
-    request to the server.
+    The event is JSON on standard input. If the event is no delegation and no rules apply, the command exits with
+    0 and sends no request to the server.
 
     Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
     is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.

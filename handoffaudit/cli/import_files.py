@@ -37,7 +37,7 @@ _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 LONGEST_ID = 200
 
-# The server takes these values of `handoff_id` for a missing id.
+# The server treats a `handoff_id` with one of these values as missing.
 _NO_ID = (b"", b"null", b'""')
 
 
@@ -91,7 +91,7 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     if "document" in fields:
         given = _read_text(fields.get("handoff_id")) or _read_own_id(fields["document"])
         handoff_id = given or _derive_id(line, occurrences)
-        # A wrong id stays, because the server reports it.
+        # An invalid id stays unchanged, because the server reports it as a finding.
         if bytes(fields.get("handoff_id", b"")) in _NO_ID:
             fields["handoff_id"] = msgspec.Raw(orjson.dumps(handoff_id))
         return Item(number, handoff_id, _ENCODER.encode(fields))
@@ -115,8 +115,8 @@ def _read_own_id(document: msgspec.Raw) -> str:
 def _read_text(value: msgspec.Raw | None, longest: int | None = LONGEST_ID) -> str | None:
     """Return the text of a JSON string, or None for another type.
 
-    A text that can't be an id (empty, unprintable, or more than `longest` characters) is None, too. If `longest` is
-    None, any text is returned.
+    Also return None for a text that can't be an id: an empty or unprintable text, or one with more than `longest`
+    characters. If `longest` is None, return any text.
     """
     if value is None:
         return None
@@ -135,7 +135,7 @@ def _derive_id(line: bytes, occurrences: Occurrences) -> str:
 
 
 def _load_fields(fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    """Return the readable fields; unreadable fields are left out, because the document is what matters."""
+    """Return the fields that can be read. Leave out the others, because they must not prevent the import."""
     loaded: dict[str, Any] = {}
     for name, value in fields.items():
         try:

@@ -1,4 +1,4 @@
-"""`handoffaudit import-log`: brings log lines into the local database, or sends them to a server in parts."""
+"""`handoffaudit import-log`: stores log lines in the local database, or sends them to a server in parts."""
 
 import gzip
 import json

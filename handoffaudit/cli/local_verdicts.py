@@ -220,7 +220,7 @@ def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
         return Given(format=given.format, issues=issues)
     bare = given.document is sent and declared_format is None
     if bare and isinstance(value, dict) and isinstance(raw := value.get("raw"), str):
-        # In this form, an export writes a document that is not JSON.
+        # A line of an import has this form if its document is not JSON.
         form = value.get("format")
         return take_apart(raw.encode("utf-8", "surrogatepass"), form if isinstance(form, str) else "")
     return Given(value, given.format or None, given.envelope, sent=given.document)

@@ -9,7 +9,7 @@ from handoffaudit.cli import Stop
 from handoffaudit.cli.terminal import printable
 from handoffaudit.process import drop_empty
 
-# Each command with its module (or module and function) and its help text. People need the commands in this order.
+# Each command with its module (or module and function) and its help text, in the order of `handoffaudit --help`.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "demo": ("demo", "Watch agents hand over work, on a temporary server."),

@@ -1,4 +1,4 @@
-"""`handoffaudit policy`: writes all policies to a file, compares, tests and applies a file."""
+"""`handoffaudit policy`: exports all policies, and compares, tests and applies a policy file."""
 
 import json
 import os

@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 class BadCase(Exception):
-    """A case that cannot be read, by its place in the list of cases."""
+    """The error for a case that cannot be read; `number` is the index of the case in the list."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)

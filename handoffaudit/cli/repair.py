@@ -41,7 +41,8 @@ class SessionFiles:
     """A `FileStore` for the folders that documents name as `session_path`; relative folders start at `root`.
 
     The session's folder must exist, and its path must not contain `..`, because the sender of the document chose the
-    path. An existing file is never overwritten: other content gets `-2`, `-3`, … before `.json`.
+    path. An existing file is never overwritten: if it has other content, the new file gets `-2`, `-3`, … before
+    `.json`.
     """
 
     root: Path
@@ -96,7 +97,7 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Repair a document as far as rules can: with defaults, with the changes that findings propose, by compression.
+    """Repair a document as far as rules can: with defaults, with changes that findings propose, and by compression.
 
     The repaired candidate goes to standard output, its changes and its verdict to standard error. FILE holds one
     document or submission and is not changed. For a submission, only its document is printed. If payload.session is
@@ -184,9 +185,9 @@ def _tell(file: str, result: Repair, verdict: Verdict) -> None:
 
 
 def _check_folder(target: Path, named: str) -> None:
-    """Refuse a session folder that is missing or leads upwards, and a link in place of its handoffs folder.
+    """Refuse a path with the part `..`, a missing session folder, and a link in place of its handoffs folder.
 
-    Raise `NotADirectoryError` if the session folder is missing, else `PermissionError`.
+    Raise `NotADirectoryError` for a missing session folder, and `PermissionError` in the other two cases.
     """
     folder, session = target.parent, target.parent.parent
     check_inside(named)

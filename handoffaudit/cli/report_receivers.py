@@ -31,7 +31,7 @@ _BEFORE_MARK = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ReportSubject:
-    """The owner of a handoff file, and the path at which the file is expected."""
+    """The run, agent and phase that a handoff file belongs to, and the path at which the file is expected."""
 
     run_id: str
     agent: str

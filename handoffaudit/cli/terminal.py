@@ -54,7 +54,7 @@ def require_key(key: str | None) -> str:
 def data_folder(code: int = 2) -> Path:
     """Return the data folder as the settings define it, without loading the settings.
 
-    Raise `Stop` with `code` if its path begins with `~`, and there is no such home folder.
+    Raise `Stop` with the exit code `code` if the path begins with `~` and the home folder that it names is unknown.
     """
     given = os.environ.get("HANDOFFAUDIT_DATA")
     try:
@@ -163,7 +163,7 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
 
 
 class ProgressLine:
-    """A progress line on standard error that appears once the command has run for a second.
+    """A progress line on standard error that appears after the command has run for a second.
 
     A terminal shows one line, which is rewritten. Anything else gets a new line every two seconds.
     """

@@ -54,7 +54,7 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def hold_folder(folder: Path, address: str) -> Iterator[None]:
-    """Hold the folder's lock, and refuse a second start on the folder; the lock is freed however the process ends."""
+    """Lock the folder, and refuse a second start on it. The lock ends with this process, even if it is killed."""
     with (folder / "up.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,7 +170,7 @@ def command(host: str, port: int, *, sample: bool) -> None:
 def serve(host: str, port: int, when_ready: Callable[[Supervisor], None] | None = None) -> None:
     """Run the server until a signal comes. Call `when_ready` as soon as the server is ready.
 
-    The data folder is the folder of `data_folder`. Raise `Stop` if the server cannot start.
+    Use the data folder that `data_folder` returns. Raise `Stop` if the server cannot start.
     """
     began = time.monotonic()
     # Handoffs, sessions and password hashes must not be readable for other users of this machine.
@@ -209,7 +209,7 @@ def set_environment(host: str) -> None:
 
 
 def has_llm_key() -> bool:
-    """Return whether an LLM key is set, or a cloud whose sign-in replaces the key: only then, an LLM worker runs."""
+    """Return whether to run the asker: if an LLM key or a cloud provider, which needs no key, is configured."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
         "vertex",

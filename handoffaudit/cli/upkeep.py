@@ -36,7 +36,7 @@ WITHOUT_DATA = ("migrate", "help", "version", "check", "makemigrations", "collec
 def backup(file: Path) -> None:
     """Write the whole database to FILE, which must not exist; the server can keep running.
 
-    The command checks the copy before it creates FILE. A damaged copy is an error, and FILE is not written.
+    The command checks the copy before it creates FILE. If the copy is damaged, the command fails and creates no FILE.
 
     Also keep the files secret-key and seal-key of the data folder: without secret-key, everybody must sign in again,
     and authenticator apps and recovery codes stop working; seal-key signs the seals. To restore, stop the server, put

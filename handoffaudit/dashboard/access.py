@@ -84,7 +84,7 @@ def current_zone() -> tzinfo:
 def is_htmx(request: HttpRequest) -> bool:
     """Return whether the response may be a partial.
 
-    This holds for the requests of htmx, except those that restore a page of its history and need the whole page.
+    A request of htmx may get a partial, except a request for a page of the browser history, which needs the whole page.
     """
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 

@@ -45,7 +45,7 @@ MEANING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The handoff that a page waits for: the first since a time or, with `key`, the first with this key since then."""
+    """The handoff that a page waits for: the first since `since`. With `key`, only handoffs from this key count."""
 
     way: Way
     key: Key | None
@@ -83,8 +83,8 @@ class Watch:
 def watch(request: HttpRequest, who: TenantMembership) -> Watch:
     """Return the `Watch` of the page, from the way, the key and the time in the address.
 
-    Without a key in the address, use the newest key of the last `LATELY`. Without a time, wait for the first handoff of
-    that key, or if there is no key, for the next handoff of any sender.
+    Without a key in the address, use the newest key if it is younger than `LATELY`. Without a time, wait for the first
+    handoff of the key. If there is no key either, wait for the next handoff of any sender.
     """
     key = _key_of(request, who.tenant)
     since = _time_of(request) or (key.created_at if key else timezone.now())

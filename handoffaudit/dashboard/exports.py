@@ -152,7 +152,7 @@ def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
 @require_role(Role.VIEWER)
 @require_safe
 def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Answer how many handoffs the file would contain, for the export menu."""
+    """Answer how many handoffs the file would contain, counted up to `COUNTED`, for the export menu."""
     try:
         filters = Filters.from_query(request.GET)
     except FilterError as bad:
@@ -258,7 +258,7 @@ def export_traces(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
 @require_role(Role.VIEWER)
 @require_POST
 def export_agents(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Send the selected agents with their figures of the period as a file, those with the most handoffs first."""
+    """Send the selected agents with their numbers in the period as a file, those with the most handoffs first."""
     try:
         selection = Selection.of(request, who, "agents")
         names, form = frozenset(selection.names), _form(request.POST)

@@ -36,19 +36,20 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
 
 def list_stop_signals() -> list[signal.Signals]:
-    """Return the signals that stop everything; without SIGHUP if `nohup` lets the process ignore the end of a session.
+    """Return the signals that stop everything. SIGHUP is left out if this process ignores it, as under `nohup`.
 
     SIGINT is included even if this process ignores it: a shell without job control starts every background program with
-    SIGINT ignored, so this is no wish of the user.
+    SIGINT ignored, although the user did not ask for that.
     """
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hangup]
 
 
 def start_process(process: Process) -> None:
-    """Start a child, which must call `end_on_signals`. Until that call, stop signals to the child are held back.
+    """Start a child, which must call `end_on_signals`. Until that call, stop signals to the child are blocked.
 
-    At first, a forked child has the signal handlers of its parent, which would swallow the signal.
+    At first, a forked child has the signal handlers of its parent. These handlers would not end the child, and the
+    signal would be lost.
     """
     numbers = list_stop_signals()
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)

@@ -1,7 +1,8 @@
 """Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json | --samples]`.
 
-`up` prepares its data folder in a child process, so that the supervisor stays small. docker-compose.yml runs the module
-before the other services. With `--samples`, the module loads the handoff files and logs of the sample.
+`up` prepares its data folder in a child process, so that the supervisor stays small. docker-compose.yml and the files
+in deploy/ run the module before the server starts. With `--samples`, the module loads the handoff files and logs of the
+sample.
 """
 
 import hashlib
@@ -85,7 +86,7 @@ def check_redis() -> None:
 
 
 def make_seal_key() -> None:
-    """Make the key of seals at the first start, and refuse a key that cannot be used."""
+    """Make the seal key at the first start. Raise `Stop` if the key cannot be made or used."""
     from django.conf import settings
 
     from handoffaudit.trust import signatures
@@ -99,9 +100,9 @@ def make_seal_key() -> None:
 def collect_static() -> None:
     """Write hashed and compressed copies of the static files, unless the folder has current copies.
 
-    All other files in the folder are deleted first. If `HANDOFFAUDIT_STATIC` names a folder with a `staticfiles.json`,
-    nothing is written, because the operator keeps such a folder current. Raises `Stop` if the named folder has files,
-    but neither `staticfiles.json` nor the stamp of an interrupted start.
+    All files in the folder are deleted before the copies are written. If `HANDOFFAUDIT_STATIC` names a folder with a
+    `staticfiles.json`, nothing is deleted or written, because the operator keeps such a folder current. Raises `Stop`
+    if the named folder has files, but neither `staticfiles.json` nor the stamp of an interrupted start.
     """
     from django.conf import settings
     from django.core.management import call_command

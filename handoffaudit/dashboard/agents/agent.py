@@ -51,7 +51,7 @@ _LONGEST: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """An agent that this agent sends handoffs to or receives them from.
+    """An agent to which this agent sends handoffs, or from which it receives handoffs.
 
     `edge` is the route to or from the partner, and `handoffs` links to the handoffs of this route.
     """

@@ -40,12 +40,12 @@ from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.rates import OutcomeCounts, Share, ShareChange
 
-# The downloads contain every pair; a page with more pairs than this would be too long to read.
+# The downloads contain every pair of the report; a page with more pairs than this would be too long to read.
 MOST_PAIRS = 200
 
 MOST_LINES = 15
 
-# The page shows this many agents; the downloads have more.
+# The page shows at most this many agents; the downloads have at most 100.
 MOST_WEEK_ROWS = 25
 
 _PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}

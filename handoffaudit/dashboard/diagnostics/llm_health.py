@@ -1,4 +1,4 @@
-"""LLM health and alerts: the texts of alerts, and the button that acknowledges an alert."""
+"""The page of LLM health, the texts of alerts, and the view that acknowledges an alert."""
 
 from dataclasses import dataclass
 from typing import Any

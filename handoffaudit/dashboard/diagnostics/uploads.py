@@ -57,7 +57,7 @@ class KindStat:
 
 @dataclass(frozen=True, slots=True)
 class ShownImport:
-    """An import on a page; `unstored` is how many of its bytes still wait for a worker to store their lines."""
+    """An import on a page; `unstored` is the number of its bytes that no worker has stored yet."""
 
     row: LogImport
     unstored: int = 0

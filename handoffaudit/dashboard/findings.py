@@ -181,7 +181,10 @@ _LOOKED_AT: Final = 3
 
 
 def _pair_of(group: FindingGroup, newest: Sequence[Handoff]) -> Pair | None:
-    """Return a failed handoff and an accepted handoff of its route and type: the newest such pair, or None."""
+    """Compare a failed handoff with an accepted handoff of its route and type.
+
+    Use the newest failed handoff that has such an accepted handoff; return None if there is none.
+    """
     pairs = ((find_accepted(failed, without=group.code), failed) for failed in newest[:_LOOKED_AT])
     return next((Pair.of(passed, failed) for passed, failed in pairs if passed), None)
 

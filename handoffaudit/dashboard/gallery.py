@@ -48,7 +48,7 @@ _LONG = tuple(f"agent_{number}" for number in range(1, 15))
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A drawing with its module and its use; `narrow` is the drawing for phones (None: `wide`)."""
+    """A drawing with its module and its use; `narrow` is the drawing for phones (None: phones show `wide`)."""
 
     name: str
     module: str
@@ -59,8 +59,8 @@ class Example:
 
 def examples() -> list[Example]:
     return [
-        _chains("Chain", "Who handed to whom on the way to one handoff, with the arc of a loop.", _ROUND, "writer"),
-        _chains("Long chain", "More than ten agents fold in the middle; the limit is marked.", _LONG, "writer", 5),
+        _chains("Chain", "The agents that had the work before one handoff, and an arc for a loop.", _ROUND, "writer"),
+        _chains("Long chain", "The middle of a long chain is folded. The length limit is marked.", _LONG, "writer", 5),
         _lanes(),
         _map(),
         _tokens(),
@@ -100,7 +100,7 @@ def _lanes() -> Example:
         Arrow(2, "researcher", "writer", "held", note="1 finding", is_origin=True),
         Arrow(3, "writer", "researcher", "rejected", note="2 findings", carries=True, loops=True),
     ]
-    use = "A piece of work over time: agents as lanes, where a wrong value came in, and who carried it on."
+    use = "The handoffs of a trace over time, one lane per agent, and the agents that passed a wrong value on."
     return Example(
         "Lanes", "drawing/lanes.py", use, draw_lanes(arrows, width=640, prefix="gallery-lanes", standalone=True)
     )
@@ -113,7 +113,7 @@ def _map() -> Example:
         MapEdge("researcher", "writer", 27, 0.63, "9 s"),
         MapEdge("writer", "planner", 16, 1.0, "1 s"),
     ]
-    use = "Who hands to whom: wider for more handoffs, dashed with a cross if less than 80 % of them are accepted."
+    use = "Routes between agents: wider for more handoffs, dashed with a cross if the acceptance rate is below 80 %."
     wide = draw_agent_map(agents, edges, width=700, prefix="gallery-map")
     return Example(
         "Agent map",
@@ -126,7 +126,7 @@ def _map() -> Example:
 
 def _tokens() -> Example:
     sections = [Section("context", 1_840, 1_500), Section("data", 910, 1_200), Section("evidence", 420)]
-    use = "A token budget by section; what is over its target is hatched."
+    use = "A token budget by section. The tokens of a section over its target are hatched."
     drawn = [
         draw_token_sections(sections, total=3_170, budget=4_000, width=width, prefix=f"gallery-tokens-{width}")
         for width in (640, NARROW)
@@ -216,7 +216,7 @@ def colours() -> list[Colour]:
 
 
 def sizes() -> list[Token]:
-    """Return all design tokens that are not colours."""
+    """Return the design tokens whose values contain no colour."""
     first, _, compact = sheet().partition('[data-density="compact"]')
     dense = dict(_OTHER.findall(compact))
     rest = [(name, value) for name, value in _OTHER.findall(first) if not re.search(r"#|rgb|light-dark", value)]

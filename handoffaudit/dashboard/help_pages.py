@@ -263,7 +263,7 @@ def search(tenant: Tenant, query: str) -> list[Hit]:
 def _rank(found: Hit, words: Sequence[str]) -> int:
     """Return the rank of an entry: the number of words that only the text contains, so 0 if the title contains all.
 
-    A word that neither contains makes the rank so high that `search` leaves the entry out.
+    If a word is in neither, the rank is so high that `search` leaves the entry out.
     """
     title, text = found.title.casefold(), found.text.casefold()
     return sum(0 if word in title else 1 if word in text else len(words) * 10 for word in words)

@@ -1,4 +1,4 @@
-"""Live updates of an open page: small responses that write nothing and are empty if nothing changed.
+"""Live updates of an open page: small responses that store nothing and are empty if nothing changed.
 
 The page sends what it shows, so the server stores nothing about viewers. The script is `static/js/live.js`.
 """
@@ -106,10 +106,10 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
 
 
 def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
-    """Answer the changed parts of the page, each an element with the id of the element to replace; 204 for none.
+    """Answer with the changed parts of the page, or with 204 if nothing changed.
 
-    `parts` are the parts that the caller has found; the states and the menu are added. Raise `FilterError` for a bad
-    count of the menu.
+    Each part is an element with the id of the element that it replaces. `parts` are the parts that the caller has
+    found; the changed states and the count in the menu are added. Raise `FilterError` for a bad count of the menu.
     """
     found = [*parts, *_states(request, who), *_menu(request, who)]
     return HttpResponse("".join(found)) if found else HttpResponse(status=204)

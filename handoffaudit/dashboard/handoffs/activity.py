@@ -140,8 +140,8 @@ def newer_activity(request: HttpRequest, context: dict[str, Any], limit: int = M
     """Render the button that says how many newer entries there are, with the timeline that a click shows.
 
     The request has the `mark` of the page's timeline (`activity`) and the time of its latest entry (`activity_at`).
-    Return an empty list if that timeline is up to date, or if the request has no `activity`, as from a page that shows
-    older entries. `context` has `who` and `handoff`.
+    Return an empty list if that timeline is up to date, or if the request has no `activity`: a page that shows older
+    entries sends none. `context` has `who` and `handoff`.
     """
     who, handoff = context["who"], context["handoff"]
     if request.GET.get("activity", "") in ("", _mark_of(handoff)):

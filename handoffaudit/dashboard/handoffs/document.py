@@ -38,8 +38,8 @@ class RawPart:
     """A part of the raw text: lines that begin at the character `start`.
 
     `number` is the line number of the first line, and `is_cut` is true if that line began in the part
-    before. `following` is the start of the next part (0: there is none), and `before` the start of the
-    previous part (-1: there is none).
+    before. `following` is the start of the next part (0: there is none). `before` is the start for the link back:
+    `PART` characters earlier, but at least 0 (-1: this part is the first).
     """
 
     lines: tuple[str, ...]
@@ -104,7 +104,8 @@ _LONGEST_PATH = 160
 class Hit:
     """One search result: a place in the document, with the words around the match.
 
-    `is_key` is true if the name of the field matched. `pointer` is None if the pointer is too long for an address.
+    `is_key` is true if the name of the field or the path of the place matched. `pointer` is None if the pointer is too
+    long for an address.
     """
 
     pointer: str | None
@@ -189,7 +190,7 @@ def _place(value: Any, wanted: str) -> Location | None:
 
 def _walk(root: Any) -> Iterator[tuple[Location, Any]]:
     """Yield every value of a document with its place, in document order."""
-    # The function uses its own stack, because a document may be nested deeper than Python allows calls.
+    # The function uses its own stack, because a document may be nested deeper than the recursion limit of Python.
     waiting: list[tuple[Location, Any]] = [((), root)]
     while waiting:
         location, value = waiting.pop()

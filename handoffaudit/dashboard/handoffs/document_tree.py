@@ -94,8 +94,8 @@ class Step:
     """One step of writing a tree.
 
     The kinds `open` and `close` stand before and after the children of a node. A `leaf` is a node without children. The
-    kinds `gap` and `missing` stand for a `Gap` and a `Missing`.
-    The steps are a flat sequence, because a document can nest deeper than templates can include themselves.
+    kinds `gap` and `missing` stand for a `Gap` and a `Missing`. The steps are a flat sequence, because a document can
+    be nested too deep for a recursive template.
     """
 
     kind: str
@@ -145,7 +145,7 @@ class Bounds:
     Past `weight`, in bytes on the page, texts and keys are cut short. `unfolded` is the number of levels that
     are open at first. `fills_folded` is true if the response includes the content of folded parts;
     otherwise the content is sent when the reader unfolds a part. `only_found` limits every level to the
-    entries that lead to findings.
+    entries that lead to findings or to the place that the address asks for.
     """
 
     nodes: int = 200
@@ -283,7 +283,7 @@ class _Builder:
             is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
             is_wanted=spot.is_wanted,
         )
-        # The page writes an anchor twice, as a name and as a link, and also the label of a container.
+        # The page writes each anchor twice, as an id and as a link. It also writes the label of a container twice.
         labels = weight(node.label) * (2 if node.is_container else 1)
         self.weight_left -= labels + weight(node.text) + 2 * len(node.anchor)
         return node
@@ -311,7 +311,7 @@ class _Builder:
             part.node.children.extend(_missing(part, set(by_name)))
 
     def _write(self, part: _Open, keys: Sequence[str | int], shown: Sequence[int], end: int) -> None:
-        """Add the entries at those positions to the node, with gaps between them."""
+        """Add the entries at the positions `shown` to the node, and a gap wherever entries are left out."""
         following = part.start
         for position in shown:
             if position > following:
@@ -343,7 +343,7 @@ class _Builder:
 
 
 def _count_kinds(issues: Iterable[Finding]) -> int:
-    """Return the number of findings, where those of one place with the same rule code and severity count as one."""
+    """Count the findings; findings of one place with the same rule code and severity count once."""
     return len({(issue.pointer, issue.code, issue.severity) for issue in issues})
 
 

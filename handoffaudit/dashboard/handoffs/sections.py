@@ -244,7 +244,7 @@ REASONS = {
 
 STATUS_WORDS = {
     RepairStatus.NOT_NEEDED: "There is nothing to repair.",
-    RepairStatus.NOT_POSSIBLE: "It can't be repaired by rule.",
+    RepairStatus.NOT_POSSIBLE: "No rule can repair this document.",
     RepairStatus.REPAIRED: "It can be repaired.",
     RepairStatus.ESCALATED: "No repair led to a document that can replace this one.",
 }

@@ -303,7 +303,7 @@ def _difference(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A version of one kind with its changes; `current` is the number of the version of this kind in force."""
+    """A version of one kind with its changes; `current` is the number of the kind's version in force."""
 
     kind: PolicyPage[Any]
     table: Table[Any]

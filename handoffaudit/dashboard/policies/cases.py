@@ -1,4 +1,4 @@
-"""Cases on the pages: the form on the page of a handoff, and the list of cases with their last results."""
+"""The pages of cases: the form on the page of a handoff, and the list of cases with their last results."""
 
 import uuid
 from collections.abc import Mapping

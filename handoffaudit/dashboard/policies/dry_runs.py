@@ -47,7 +47,7 @@ LONGEST_ID = 80
 
 MOST_ISSUES = 100
 
-# Changes to a worse verdict come first.
+# Verdicts that become rejected are listed first, then those that become held, then those that become accepted.
 _ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
 
 
@@ -238,7 +238,8 @@ PAGES: dict[str, PolicyPage[Any]] = {
 
 MOST_LINES = 10
 
-# A running worker starts a dry run within a second.
+# A running worker starts a dry run within a second. If no handoff is judged after this time, the page says that no
+# worker has started.
 LONG = timedelta(seconds=15)
 
 

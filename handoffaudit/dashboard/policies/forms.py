@@ -25,7 +25,7 @@ Choices = list[tuple[str, str]]
 class Field:
     """An input of a form.
 
-    `choices` (value and label) makes it a menu, `is_number` a field for a whole number, `is_decimal` a field
+    `choices` (value and label) makes the input a menu, `is_number` a field for a whole number, `is_decimal` a field
     for any number, and `is_switch` a checkbox. `height` is the number of lines of a longer text.
     """
 
@@ -105,7 +105,7 @@ MOST_COMPARED = 500
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A change as a line of text; `old` is None if `field` was added, `new` if it was removed."""
+    """A change as a line of text; `old` is None if `field` was added, and `new` is None if `field` was removed."""
 
     type_name: str
     field: str
@@ -173,7 +173,7 @@ SCOPES = {
 
 USUAL = "200"
 
-# Each LLM call costs money, so these dry runs cover fewer handoffs; the first entry is the default.
+# A dry run of prompts pays for LLM calls, so its scopes are smaller. The first entry is the default.
 MODEL_SCOPES = {
     "50": SCOPES["50"],
     "10": Scope("the last 10 handoffs", most=10),
@@ -234,7 +234,7 @@ class Draft(ABC, Generic[R]):
     def holds_back(self, trial: Trial) -> bool:
         """Return whether a planned dry run must wait. If so, store the reason in the draft.
 
-        Raises `InvalidPolicy` if the dry run cannot run at all.
+        Raise `InvalidPolicy` if the dry run cannot run at all.
         """
         return False
 

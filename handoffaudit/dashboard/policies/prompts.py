@@ -152,7 +152,7 @@ class Editor(Draft[PromptRow]):
         elif self.scope == WORKFLOW:
             given["workflow"] = self.name
         elif self.name:
-            remedy = "Choose one handoff type or one workflow, or empty the name."
+            remedy = "Choose one handoff type or one workflow, or clear the name."
             raise InvalidPolicy(
                 [PolicyError(self.use.value, "workflow", None, "The prompt is for all handoffs.", remedy)]
             )

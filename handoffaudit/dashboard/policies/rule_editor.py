@@ -286,7 +286,7 @@ class RuleEditor(RulesDraft):
 
 
 def _proposed(name: str, taken: Collection[str]) -> str:
-    """Return an unused id made from a rule's name; an empty string if the name has no letter or digit."""
+    """Return an unused id made from a rule's name; an empty string if `slugify` leaves nothing of the name."""
     base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
     more = (f"{base}_{number}" for number in itertools.count(2))
     return base if not base or base not in taken else next(one for one in more if one not in taken)

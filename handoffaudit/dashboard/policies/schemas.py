@@ -47,7 +47,7 @@ NAMES = {
 HELP = {
     "handoff_type": "as senders write it, e.g. deal_data",
     "schema": "JSON Schema, draft 2020-12; empty: any data passes",
-    "assert_formats": "whether format (date-time, email, uri and others) is checked; off: it is an annotation",
+    "assert_formats": "whether format (date-time, email, uri and others) is checked; off: format is an annotation",
     "claim_fields": "one path per line, e.g. layers.*.findings; empty: every text and number at the top of the data",
     "claims_nothing": "the data of this type makes no claims, so it needs no sources",
 }

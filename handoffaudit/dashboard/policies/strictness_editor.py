@@ -228,7 +228,7 @@ def editor_for_new(table: Table[TypePolicy]) -> Editor:
 def editor_from(given: QueryDict) -> Editor:
     """Return an editor with the values of a submitted form.
 
-    A text that is not a number stays text, so that the page can show and refuse it.
+    In a field for numbers, a text that is not a number stays text, so that the page can show and refuse the text.
     """
     row = given.get("row", "")
     values = forms.read_fields(FORM, given)

@@ -42,10 +42,10 @@ NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 
 
 def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
-    """Start a dry run of the draft; return None if `draft.holds_back`, which stores the reason in the draft.
+    """Start a dry run of the draft, or return None if the dry run must wait (`Draft.holds_back`).
 
-    Raises `Stale` if the policy has a newer version than the draft was made from. Raises `InvalidPolicy` if the draft
-    could not be saved, changes nothing or cannot be tried.
+    Raise `Stale` if the policy has a newer version than the draft was made from. Raise `InvalidPolicy` if the draft
+    could not be saved or changes nothing, or if the dry run cannot run.
     """
     now = check_version(page.versions, who, draft.base_version)
     rows = page.versions.checked(draft.rows(now))

@@ -179,7 +179,7 @@ def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, reme
 
 
 def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
-    """Render the page again with the text that the person typed, so that no input is lost."""
+    """Render the page again with the text that the person typed, or only a notice if the request asks for one."""
     try:
         handoff = queries.get(who.tenant, str(pk))
     except Handoff.DoesNotExist:
@@ -242,10 +242,10 @@ _TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_
 class Forecast:
     """The outcome that a bulk decision would have, shown before the reviewer confirms.
 
-    Of the `number` selected handoffs, `held` and `rejected` still wait for review and `gone` no longer do. Of
-    the handoffs that wait, nobody can approve `to_itself` (the agent hands off to itself) and `unreadable`
-    (the document could not be read), and `four_eyes` need a second person. `is_more` is true where more than
-    `most` handoffs are selected; the other numbers are then not counted.
+    `number` counts the selected handoffs. `held` and `rejected` count the handoffs that still wait for review, and
+    `gone` counts the others. Nobody can approve the waiting handoffs that `to_itself` counts (an agent hands off to
+    itself) and that `unreadable` counts (the document could not be read). `four_eyes` counts the waiting handoffs that
+    need a second person. `is_more` is true if more than `most` handoffs are selected; then only `number` is counted.
     """
 
     number: int = 0

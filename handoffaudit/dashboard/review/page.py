@@ -157,7 +157,7 @@ def _tabs(request: HttpRequest, who: TenantMembership, queue_filters: QueueFilte
 @require_safe
 @require_role(Role.VIEWER)
 def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Redirect to the first handoff that nobody else has open, or to the queue if there is no such handoff.
+    """Redirect to the first handoff that this person can decide (`Row.is_free`), or to the queue if there is none.
 
     The new address keeps the parameter `done`, so that the page shows the notice about the last change. With invalid
     filters, redirect to the unfiltered queue, without a notice.

@@ -218,7 +218,7 @@ def read_queue(
 def page_of(who: TenantMembership, queue_filters: QueueFilters, limit: int = LISTED) -> Callable[[str], Page]:
     """Return a function that reads the page of the filtered queue after a cursor.
 
-    Raises `FilterError` for filters that cannot be read.
+    Raise `FilterError` for filters that cannot be read.
     """
     return partial(_page, who, limit=limit, **_narrowed(who, queue_filters, search_filters(who, queue_filters)[0]))
 

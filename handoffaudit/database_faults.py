@@ -27,10 +27,11 @@ CONNECT_SECONDS: Final = 2
 
 LOCK_MILLISECONDS: Final = 1000
 
-# A sender learns within 5 seconds that the database is locked or away.
+# A request waits at most this long for the database, so that its sender learns within 5 seconds that the database is
+# locked or away.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
 
-# Of these four seconds, a request may wait this long for a connection to PostgreSQL.
+# Of this time, a request may wait this long for a connection to PostgreSQL.
 POOL_SECONDS: Final = 1.0
 
 # Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect with growing
@@ -138,7 +139,7 @@ def fault_of(error: BaseException | None) -> Fault | None:
 
 
 def page(fault: Fault) -> HttpResponse:
-    """Return the error page. It is rendered without a request, since the context of all pages needs the database."""
+    """Return the error page, rendered without a request, because the context of other pages needs the database."""
     response = HttpResponse(render_to_string("503.html", {"fault": fault}), status=503)
     response["Retry-After"] = str(fault.retry_after)
     return response

@@ -1,4 +1,4 @@
-"""The search over everything in a tenant: the results of the command menu, and the same results as a page."""
+"""The search in a tenant: its results in the command menu, and the same results as a page."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,8 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import CATALOGUE
 
 LONGEST: Final = 200
-# The most results of each kind, of text matches and of further agents, and the seconds of one search.
+# Limits of one search: results of a kind other than pages and commands, text matches, agents that are not among the
+# known values, and seconds.
 MOST: Final = 6
 MOST_TEXTS: Final = 20
 MOST_AGENTS: Final = 50
@@ -194,9 +195,9 @@ def moved(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def clean(text: str) -> str:
-    """Return the text without NUL, and without spaces, quotes and the `…` of a shortened id around it.
+    """Return the text without NUL and lone surrogates, cut to `LONGEST` characters.
 
-    Cut the text to `LONGEST` characters.
+    Spaces and quotes around the text, and the `…` after a shortened id, are removed.
     """
     text = text[: 2 * LONGEST].replace("\x00", "").encode("utf-8", "ignore").decode()
     return text.strip().strip("\"'`").removesuffix("…").removesuffix("...").strip()[:LONGEST]

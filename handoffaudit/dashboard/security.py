@@ -232,7 +232,8 @@ def _own(view: Any) -> Any:
 def _confirmed(view: Any) -> Any:
     """Return a view that changes factors. A person who has nothing to confirm with needs a recent sign-in.
 
-    Without this check, django-allauth lets people with neither a password nor a factor make changes unasked.
+    Without this check, django-allauth lets people with neither a password nor a factor make changes without a
+    confirmation.
     """
 
     def checked(request: HttpRequest, **kwargs: Any) -> Any:

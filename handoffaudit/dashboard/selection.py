@@ -1,8 +1,8 @@
 """Actions on the selected rows of lists: reassign, judge again, mute, hold, and declare a role.
 
 Each action first shows a page that names the number of rows, and acts when the form of that page is sent. An action on
-handoffs also accepts traces, and then acts on their handoffs. Decisions are in `dashboard/review/bulk.py`, files in
-`dashboard/exports.py`.
+handoffs also accepts traces, and then acts on their handoffs. Decisions are in `dashboard/review/bulk.py`, exports
+in `dashboard/exports.py`.
 """
 
 import re

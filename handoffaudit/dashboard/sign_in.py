@@ -89,8 +89,8 @@ def refuse_many(request: HttpRequest) -> HttpResponse | None:
 def start_oidc(request: HttpRequest) -> Any:
     """Send the person to the OpenID provider.
 
-    The page links here instead of sending a form, because the policy `form-action` forbids forms that lead to another
-    host.
+    The page links here instead of sending a form, because the Content Security Policy (`form-action`) forbids forms
+    that lead to another host.
     """
     if not settings.OIDC_ISSUER:
         raise Http404("Sign-in with OpenID Connect is not set up.")

@@ -120,7 +120,7 @@ class ShownSuspect:
 class ToolCall:
     """A tool result in the list.
 
-    `before` is the handoff that followed the result: the first handoff at or after the time of the result, or None.
+    `before` is the first handoff at or after the time of the result, or None.
     """
 
     result: ToolResult
@@ -338,7 +338,7 @@ def _mark(versions: Mapping[UUID, int]) -> str:
 
 @live.refuse_bad_filters
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
-    """Answer how many handoffs of the trace arrived later, with the drawings if a handoff in them changed."""
+    """Answer with the number of handoffs that arrived later, and with the drawings if a handoff in them changed."""
     number = queries.count_new(who.tenant, Filters(trace=trace_id), _after(request), MOST_NEW)
     counted = live.number(request, number, MOST_NEW, build_trace_url(who.tenant.slug, trace_id))
     return live.answer(request, who, [*counted, *_newer_drawings(request, who, trace_id)])

@@ -207,7 +207,7 @@ _MOST_REPEATED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A rule code that found wrong values; `query` filters the list by the rule code."""
+    """A rule code that found wrong values, or the entry for all rule codes; `query` filters the list of values."""
 
     title: str
     number: int

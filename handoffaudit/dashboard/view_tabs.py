@@ -95,9 +95,9 @@ def built_in(page: str, pk: str) -> BuiltIn | None:
 class Tab:
     """One tab above a list.
 
-    `in_force` is true for the current view, and `modified` if the list then has other filters than the view. `opens` is
-    true for the default view of the list. `number` is how many rows the view has, as text; it is empty if the list
-    does not count them.
+    `in_force` is true for the current view. `modified` is true if the list has other filters than its current view.
+    `opens` is true for the default view of the list. `number` is the number of rows of the view as text, or empty if
+    the list does not count them.
     """
 
     view: SavedView | BuiltIn

@@ -322,7 +322,7 @@ def _is_alike(name: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShownRole:
-    """The role of an agent, with the declaration if there is one, and the role that would be guessed without it."""
+    """The role of an agent: the declared role, if there is one, and the role that is guessed without a declaration."""
 
     agent: str
     guessed: SourceRole

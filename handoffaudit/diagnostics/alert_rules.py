@@ -159,7 +159,7 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Return the condition that the last evaluation is a minute old, or in the future because a clock was ahead."""
+    """Return the condition that the last evaluation is a minute or more ago, or in the future (a clock was ahead)."""
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 
@@ -227,9 +227,9 @@ def _update_open(alert: Alert, level: str, value: float, row: AlertRule, now: da
 def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
     """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
-    If so, record the time, because the value is still at a level. An acknowledgement no longer counts if the
-    value was below the levels for longer than both `clear_minutes` and three minutes, or if the acknowledged alert had
-    the level `warning` and the new level is `alert`.
+    If so, store `now` as `last_at` of this alert, because the value is still at a level. An acknowledgement no longer
+    counts if the value was below the levels for longer than both `clear_minutes` and three minutes, or if the
+    acknowledged alert had the level `warning` and the new level is `alert`.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:

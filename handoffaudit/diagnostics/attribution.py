@@ -168,7 +168,7 @@ def _group_part() -> int:
 
 
 def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict[uuid.UUID, uuid.UUID | None]) -> None:
-    """Mark as attributed each verdict that is newer than the verdict in force, or else it would stay due forever."""
+    """Mark as attributed each verdict newer than the verdict in force. Without the mark, it would stay due forever."""
     for verdict, handoff, _ in due:
         current = in_force.get(handoff)
         if current is None or current < verdict:
@@ -187,7 +187,10 @@ def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
 
 
 def _read_traces(tenant_id: int, due: Sequence[Handoff]) -> Iterator[list[Sequence[Handoff]]]:
-    """Yield these handoffs and all other handoffs of their traces, some traces at a time."""
+    """Yield these handoffs and the other handoffs of their traces, some traces at a time.
+
+    Of a trace with more than `MOST_HANDOFFS` handoffs, only the first `MOST_HANDOFFS` are yielded together.
+    """
     wanted = {row.trace_id for row in due if row.trace_id}
     of_tenant = Handoff.objects.filter(tenant=tenant_id)
     sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
@@ -205,8 +208,7 @@ def _read_traces(tenant_id: int, due: Sequence[Handoff]) -> Iterator[list[Sequen
         if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
             read.update(row.pk for row in first)
             yield [first]
-    # A handoff without a trace is attributed alone. In a very long trace, handoffs after the first `MOST_HANDOFFS` are
-    # attributed alone, too.
+    # A handoff without a trace is attributed alone, as is a handoff after the first `MOST_HANDOFFS` of its trace.
     alone = [row for row in due if row.pk not in read]
     for start in range(0, len(alone), _most_rows()):
         yield [[row] for row in alone[start : start + _most_rows()]]
@@ -321,7 +323,7 @@ def _add(
 
 
 def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
-    """Return the seconds since the source received its work, or None if the time is unknown or later than the handoff.
+    """Return the seconds from the time the source received its work to the handoff; None if unknown or negative.
 
     The work came with the parent or, if the parent is unknown, with the last handoff to the source.
     """

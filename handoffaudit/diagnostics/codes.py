@@ -92,8 +92,8 @@ class CodeDecisions:
 class OverturnRates:
     """Overturn rates by code, the noisy codes first.
 
-    `decisions` is the share of approved handoffs among all decided handoffs. It counts each handoff once, although a
-    handoff may have several codes. `sampled` means that only the newest decisions were read.
+    `decisions` is the share of approved handoffs among all decided handoffs. Each handoff counts once, even if several
+    codes blocked it. `sampled` means that only the newest decisions were read.
     """
 
     decisions: Share
@@ -182,7 +182,7 @@ def add_examples(
 
 
 def _find_start(tenant: Tenant, since: datetime, until: datetime) -> datetime:
-    """Return the time from which decisions are read: `since`, or later if the period has too many decisions."""
+    """Return the time from which decisions are read: `since`, or later if there are more than `MOST_DECISIONS`."""
     edge = [at for (at,) in _compile_edge(MOST_DECISIONS).rows(tenant=tenant.pk, since=since, until=until)]
     return edge[0] if len(edge) > 1 else since
 

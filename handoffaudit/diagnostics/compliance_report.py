@@ -355,7 +355,7 @@ class WeekRate:
 
 
 def list_week_rates(tenant: Tenant, now: datetime) -> Iterator[WeekRate]:
-    """Yield the rate of each agent in each week in which the agent has something to count, for all `WEEK_TABLES`."""
+    """Yield, for all `WEEK_TABLES`, the rate of each agent in each week in which the agent has handoffs or files."""
     for rate, load in WEEK_TABLES.items():
         table = load(tenant, now)
         for one in table.agents:

@@ -1,7 +1,7 @@
-"""The weekly compliance report, sent once to each webhook that asked for it.
+"""The weekly compliance report, sent once to each webhook that asked for the report.
 
-The report of a week is due on the Monday after it, at `DUE_HOUR` UTC. If no worker runs at that time, the next worker
-that starts sends the report.
+The report of a week is due on the Monday after that week, at `DUE_HOUR` UTC. If no worker runs at that time, the next
+worker that starts sends the report.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
 
-# For `MARK`, the time of the newest report that is known to be sent. While no newer report is due, a sweep does not
-# read the database.
+# Under the key `MARK`: when the newest report that is known to be sent was due. While no newer report is due, a sweep
+# does not read the database.
 _sent: dict[str, datetime] = {}
 
 
@@ -62,7 +62,7 @@ def send_due() -> int:
     Return the number of tenants with a report; 0 if all deliveries are stored, or if another process stores them.
 
     Only one process at a time stores deliveries. If the process dies between two tenants, another process continues. No
-    webhook receives a week twice, because a delivery is stored once for each webhook and event.
+    webhook receives the report of a week twice, because a delivery is stored once for each webhook and event.
     """
     due = last_due(timezone.now())
     held_until = LEASE.acquire()

@@ -174,7 +174,7 @@ def run(seconds: float) -> bool:
 
 
 def _list_due() -> "QuerySet[Erasure]":
-    """Return the erasures that have work to do, of all tenants. The caller works in the `tenant` of each erasure."""
+    """Return the erasures of all tenants that have work to do, together with their tenants."""
     at_work = Erasure.objects.filter(finished_at=None, state__in=(ErasureState.COUNTING, ErasureState.ERASING))
     expired = Erasure.objects.filter(
         finished_at=None, state=ErasureState.COUNTED, counted_at__lt=timezone.now() - EXPIRES

@@ -204,7 +204,7 @@ class ReportSummary(BaseModel):
     iteration: _Given = Field(description="The iteration of the phase; null if unknown.")
     expected_path: str = Field(description="The expected path of the file.")
     wrong_path: _Given = Field(
-        description="Where a file with the expected name was found instead, the nearest of several; null: nowhere."
+        description="Where a file with the expected name was found instead, the nearest of several; null if none."
     )
     source: str = Field(description="handoff_json or text_fallback.", examples=["text_fallback"])
     reason: _Given = Field(

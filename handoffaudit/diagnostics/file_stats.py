@@ -368,7 +368,7 @@ def _sum(
     parts: list[Statement] = []
     if split.first < split.after:
         parts.append(_compile(by, step, of_agent=of_agent).statement(**values, since=split.first, until=split.after))
-    # The later hours of the current day are subtracted, too: log lines from a clock that is ahead count in them.
+    # The later hours of the current day are subtracted, too: log lines from a clock that is ahead count in these hours.
     for intervals, number in ((split.added, "number"), ((*split.taken, *split.future), "-number")):
         hours = _compile(by, step, number, of_agent=of_agent)
         parts += [hours.statement(**values, since=begin, until=end) for begin, end in intervals]

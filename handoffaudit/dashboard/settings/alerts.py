@@ -135,7 +135,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An alert that is closed; `closed_by` is empty if the alert closed by itself."""
+    """A resolved alert; `closed_by` names who acknowledged the alert, and is empty if the alert closed by itself."""
 
     text: AlertText
     lasted: str

@@ -135,8 +135,8 @@ _VERSION: Final = re.compile(r"version ([1-9][0-9]{0,8})\Z")
 class EntryText:
     """An entry of the audit log in words.
 
-    `detail` is text. For a saved policy, `lines` lists the changes, and `comparison` is the address that compares the
-    versions; else both are empty.
+    `detail` holds the recorded details other than changes, as text. For a saved policy, `lines` lists the changes, and
+    `comparison` is the address that compares the versions; else both are empty.
     """
 
     entry: AuditEntry

@@ -87,7 +87,7 @@ _BAD, _WAIT = 80.0, 95.0
 
 @register.filter
 def percent(share: Share) -> str:
-    """Format a share as `99.5 %`, or `n/a` for a share of nothing."""
+    """Format a share as `99.5 %`, or `n/a` if its total is 0."""
     found = share.percent
     return "n/a" if found is None else f"{found:.1f} %"
 
@@ -172,7 +172,8 @@ def rate_definition(name: str) -> str:
 def describe_change(change: ShareChange, direction: str = "") -> SafeString:
     """Return the change in words, such as `better by 12.5 points`, with the earlier share as its title.
 
-    `direction` replaces the direction of the change where less is better. Nothing to compare gives an empty result.
+    `direction` replaces the direction of the change where less is better. If a period has nothing to compare, the
+    result is empty.
     """
     how, before = direction or change.direction, format_share(change.before)
     if how == "none":

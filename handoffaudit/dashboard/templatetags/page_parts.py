@@ -157,7 +157,7 @@ def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
 
 @register.inclusion_tag("components/removed.html", takes_context=True)
 def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
-    """Render the last removal of a kind of data: its age limit, time and rule; nothing if nothing was removed."""
+    """Render a note about the last removal of a kind of data by retention; nothing if nothing was removed."""
     data = Data(name)
     return {"run": retention_run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}
 

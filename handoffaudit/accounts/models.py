@@ -127,7 +127,7 @@ class Key(models.Model):
 class AuditEntry(models.Model):
     """An entry of the audit log: who changed what in a tenant.
 
-    Each entry has the hash of the entry before it, so that a later change shows.
+    Each entry has the hash of the entry before it, so that `audit.verify` finds a later change.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)

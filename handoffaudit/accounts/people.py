@@ -111,7 +111,7 @@ def remove_factors(person: Person) -> int:
 
 
 def find_protected(tenant: Tenant) -> set[int]:
-    """Return the primary keys of the members who have a second factor or a passkey."""
+    """Return the primary keys of the members who have an authenticator app, a passkey or recovery codes."""
     of_members = Authenticator.objects.filter(user__membership__tenant=tenant)
     return set(of_members.values_list("user_id", flat=True))
 

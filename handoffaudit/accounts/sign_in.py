@@ -165,7 +165,7 @@ def is_from_provider(request: HttpRequest, person: Person) -> bool:
 
 
 def is_provider_only(person: Person) -> bool:
-    """Return whether the person can sign in only through the OpenID provider, which also decides about the roles."""
+    """Return whether the person has an account at the OpenID provider, and no password."""
     return not person.has_usable_password() and SocialAccount.objects.filter(user=person).exists()
 
 

@@ -193,7 +193,7 @@ class KeyWith(HttpBearer):
         return Caller(identity)
 
     def count(self, request: HttpRequest, identity: KeyIdentity) -> None:
-        """Count the request against the rate of the key. Raises `Problem` if the key is over its rate."""
+        """Count the request against the rate of the key. Raise `Problem` if the key is over its rate."""
         most = settings.RATE_PER_MINUTE
         wait = _rate.seconds_to_wait(identity.key_id, most)
         if wait:

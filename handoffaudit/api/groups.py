@@ -244,8 +244,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     """Mute a finding group.
 
     A rejected handoff whose errors (or, without errors, warnings) are all muted leaves the review queue, unless it is
-    escalated.
-    If the group is muted already, the new limit and note replace the old limit and note.
+    escalated. If the group is muted already, the new limit and note replace the old limit and note.
     """
     who = caller(request)
     pk = _get_group(who.tenant, group).pk

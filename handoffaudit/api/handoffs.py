@@ -97,7 +97,7 @@ MOST_JUDGED_HERE = 32 * 1024
 
 
 def _accept_and_judge(who: Caller, submission: Submission) -> Receipt:
-    """Store a submission whose sender waits, and judge it in this process if few other threads want to judge here."""
+    """Store a submission whose sender waits, and judge it in this process if one of the few places to judge is free."""
     # Only senders that wait need the module, which loads everything that workers need.
     from handoffaudit.handoffs import tasks  # noqa: PLC0415
 
@@ -280,10 +280,11 @@ class UsedOut(Answer):
 def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
     """Record that the sender starts the next agent with an approved handoff.
 
-    An approval works once, for this document, until the approval expires or a policy is saved. If the answer is 200,
-    start the next agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the
-    decision; after a rejection or a decline, send a corrected document with `retry_of`; if the approval cannot be used,
-    send the document again with `retry_of`, so that the document is judged again.
+    An approval works once, for this document, until the approval expires, or somebody saves a policy that verdicts
+    depend on: the strictness table, rules, schemas, prompts or roles of agents. If the answer is 200, start the next
+    agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the decision; after a
+    rejection or a decline, send a corrected document with `retry_of`; if the approval cannot be used, send the document
+    again with `retry_of`, so that the document is judged again.
     """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)

@@ -153,8 +153,8 @@ LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {
 MOST: Final = 3650
 
 
-# The EU AI Act requires logs of high-risk systems to be kept for at least six months (Articles 19 and 26). Six months of
-# a year have 181 to 184 days. The product warns below 183, which is half a year, rounded up.
+# The EU AI Act requires logs of high-risk systems to be kept for at least six months (Articles 19 and 26). Six months
+# of a year have 181 to 184 days. The product warns below 183, which is half a year, rounded up.
 SIX_MONTHS: Final = 183
 # Deliveries are copies of events that stay, and hourly counts are added up into days.
 _NO_LOGS: Final = frozenset({Data.DELIVERIES, Data.HOURLY_COUNTS})

@@ -9,7 +9,8 @@ import stat
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,8 +109,33 @@ class CommandResult:
 def run_command(command: Sequence[str], folder: Path, seconds: float) -> CommandResult:
     """Run a command in `folder`, then kill everything that is left in its process group.
 
-    The command is killed after `seconds`.
+    The command is killed after `seconds`, or when this process is told to stop.
     """
+    with _hold_stops() as stops:
+        return _run(command, folder, seconds, stops)
+
+
+@contextmanager
+def _hold_stops() -> Iterator[list[int]]:
+    """Yield a list of the SIGINT and SIGTERM that arrive inside the `with` block. The first takes effect at the end.
+
+    If its handler ran while a command starts, nobody would know the process of the command.
+    """
+    stops: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    held = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
+    for number in held:
+        signal.signal(number, lambda number, _: stops.append(number))
+    try:
+        yield stops
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for stop in stops[:1]:
+            signal.raise_signal(stop)
+
+
+def _run(command: Sequence[str], folder: Path, seconds: float, stops: Sequence[int]) -> CommandResult:
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     try:
         process = subprocess.Popen(  # noqa: S603 (the user's own rules file names it)
@@ -124,7 +150,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
     except (OSError, ValueError) as error:
         return CommandResult(None, "", f"it can't be started ({error})")
     try:
-        kept, in_time = _follow(process, time.monotonic() + seconds)
+        kept, in_time = _follow(process, time.monotonic() + seconds, stops)
     finally:
         _end(process)
     output = kept.decode("utf-8", "replace")
@@ -133,8 +159,11 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
     return CommandResult(process.returncode, output)
 
 
-def _follow(process: "subprocess.Popen[bytes]", until: float) -> tuple[bytes, bool]:
-    """Return the end of the output, and whether the process ended in time. The process is not reaped yet."""
+def _follow(process: "subprocess.Popen[bytes]", until: float, stops: Sequence[int]) -> tuple[bytes, bool]:
+    """Return the end of the output, and whether the process ended before `until` and before any of `stops`.
+
+    The process is not reaped yet.
+    """
     assert process.stdout is not None  # noqa: S101
     kept, reading = b"", True
     with selectors.DefaultSelector() as selector:
@@ -142,7 +171,7 @@ def _follow(process: "subprocess.Popen[bytes]", until: float) -> tuple[bytes, bo
         while True:
             ended = _has_ended(process)
             left = until - time.monotonic()
-            if left <= 0 and not ended:
+            if (left <= 0 or stops) and not ended:
                 return kept, False
             if reading and selector.select(0 if ended else min(left, _LOOK_SECONDS)):
                 chunk = os.read(process.stdout.fileno(), _CHUNK)

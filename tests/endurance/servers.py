@@ -110,7 +110,6 @@ class OwnPostgres:
 
 @contextmanager
 def run_bouncer(
-    folder: Path,
     postgres: OwnPostgres,
     *,
     pool: int,
@@ -118,10 +117,14 @@ def run_bouncer(
     within: Sequence[str] = (),
     options: str = "",
 ) -> Iterator[str]:
-    """Run PgBouncer in transaction mode with `pool` connections to the server, and yield the URL of its database."""
+    """Run PgBouncer in transaction mode with `pool` connections to the server, and yield the URL of its database.
+
+    Root runs PgBouncer as `postgres`, who may not read the folders of tests.
+    """
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
         pytest.fail("pgbouncer is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="handoffaudit-pgbouncer-"))
     port, file = free_port(), folder / "pgbouncer.ini"
     file.write_text(
         f"[databases]\npostgres = host={postgres.address} port={postgres.port} user=postgres\n"
@@ -130,9 +133,8 @@ def run_bouncer(
     )
     command = [program, str(file)]
     if os.geteuid() == 0:
-        for parent in (folder, *list(folder.parents)[:2]):
-            parent.chmod(0o755)
-        os.chown(file, pwd.getpwnam("postgres").pw_uid, -1)
+        for path in (folder, file):
+            os.chown(path, pwd.getpwnam("postgres").pw_uid, -1)
         command = ["runuser", "--user", "postgres", "--", *command]
     process = subprocess.Popen(
         [*within, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -143,6 +145,7 @@ def run_bouncer(
         yield url
     finally:
         kill(process)
+        shutil.rmtree(folder)
 
 
 def answers(url: str) -> bool:

@@ -134,9 +134,7 @@ class Machines:
         self.redis.start()
         bouncer = at["bouncer"]
         bouncer_url = resources.enter_context(
-            run_bouncer(
-                folder, self.primary, pool=20, address=bouncer.address, within=bouncer.within, options=OF_PGBOUNCER
-            )
+            run_bouncer(self.primary, pool=20, address=bouncer.address, within=bouncer.within, options=OF_PGBOUNCER)
         )
         self.installation = Installation(folder / "data", {"DATABASE_URL": self.primary.url})
         self.installation.environment |= {

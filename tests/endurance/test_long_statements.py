@@ -58,7 +58,7 @@ def limited(request: pytest.FixtureRequest, tmp_path: Path, postgres: OwnPostgre
     installation.run(ADD_PERSON)
     try:
         if request.param == "PgBouncer":
-            with run_bouncer(tmp_path, postgres, pool=4) as url:
+            with run_bouncer(postgres, pool=4) as url:
                 installation.environment |= {"DATABASE_URL": url, "HANDOFFAUDIT_PGBOUNCER": "true"}
                 installation.web()
                 yield installation

@@ -21,9 +21,9 @@ ADD_PERSON = (
 
 
 @pytest.fixture
-def bouncer(tmp_path: Path, postgres: OwnPostgres) -> Iterator[str]:
+def bouncer(postgres: OwnPostgres) -> Iterator[str]:
     """Run PgBouncer in transaction mode with two connections to the server, and yield its URL."""
-    with run_bouncer(tmp_path, postgres, pool=2) as url:
+    with run_bouncer(postgres, pool=2) as url:
         yield url
 
 

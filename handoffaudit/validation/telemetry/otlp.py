@@ -5,8 +5,10 @@ hundred times its size in memory.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 
+# This is also the limit for resources and for scopes.
 MOST_SPANS: Final = 10_000
 MOST_SPAN_BYTES: Final = 2 * 1024 * 1024
-_MOST_CONTAINERS: Final = 10_000
+_MOST_MESSAGES: Final = 20_000
 _MOST_ATTRIBUTES: Final = 4_000
 _MOST_EVENTS: Final = 200
 _MOST_REASONS: Final = 5
@@ -42,9 +45,9 @@ class BadExport(Exception):
 
 
 class TooManySpans(BadExport):
-    """Raised for an export with more than `MOST_SPANS` spans, or with too many other messages."""
+    """Raised for an export with too many spans, or with too many resources, scopes or other messages."""
 
-    def __init__(self, most: int = MOST_SPANS, what: str = "spans") -> None:
+    def __init__(self, most: int, what: str) -> None:
         super().__init__(
             f"The export has more than {most:,} {what}: send fewer spans at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)."
         )
@@ -77,13 +80,15 @@ class Export:
 def read_export(body: bytes, content_type: str, sender: int = 0) -> Export:
     """Return the spans of an export, and the number of rejected spans.
 
-    `sender` is the number of the API key that sent the export. Raises `BadExport` if the export itself cannot be read
-    or has too many scopes in protobuf, and `TooManySpans` if it has too many spans or other messages.
+    `sender` is the number of the API key that sent the export. Raises `BadExport` if the export itself cannot be read,
+    and `TooManySpans` if it has too many spans, resources, scopes or other messages.
     """
     export = Export([])
     # All spans are counted before the first span is decoded. The spans of a protobuf body are not copied.
-    parts: list[_Part] = list(_split_protobuf(body) if content_type == PROTOBUF else _split_json(_replace_halves(body)))
-    read = _read_protobuf if content_type == PROTOBUF else _read_json
+    if content_type == PROTOBUF:
+        parts, read = list(_split(memoryview(body), _PROTOBUF_LISTS)), _read_protobuf
+    else:
+        parts, read = list(_split(_replace_halves(body), _JSON_LISTS)), _read_json
     for number, part in enumerate(parts):
         try:
             _check_size(part)
@@ -140,20 +145,19 @@ def _check_size(part: _Part) -> None:
         raise Refused(f"it has {len(part):,} bytes, and {MOST_SPAN_BYTES:,} are allowed: capture less content")
 
 
-def _split_protobuf(body: bytes) -> Iterator[memoryview]:
-    view = memoryview(body)
-    spans = containers = 0
-    for resource in _messages(body, 0, len(body), 1):
-        for scope in _messages(body, *resource, 2):
-            containers += 1
-            if containers > _MOST_CONTAINERS:
-                raise BadExport(f"The export has more than {_MOST_CONTAINERS:,} scopes: send fewer at a time.")
-            for start, end in _messages(body, *scope, 2):
-                spans += 1
-                if spans > MOST_SPANS:
-                    raise TooManySpans
-                yield view[start:end]
-        containers += 1
+def _split(body: _Part, lists: Sequence[Callable[[_Part], Iterable[_Part]]]) -> Iterator[_Part]:
+    """Yield the spans of an export. `lists` are the functions that return the resources, the scopes and the spans."""
+    parts: Iterator[_Part] = iter((body,))
+    for items_of, what in zip(lists, ("resources", "scopes", "spans"), strict=True):
+        parts = _limit(chain.from_iterable(map(items_of, parts)), what)
+    return parts
+
+
+def _limit(parts: Iterable[_Part], what: str) -> Iterator[_Part]:
+    for number, part in enumerate(parts):
+        if number >= MOST_SPANS:
+            raise TooManySpans(MOST_SPANS, what)
+        yield part
 
 
 _BROKEN: Final = "The body is not an ExportTraceServiceRequest: it breaks off or has a field of a wrong type."
@@ -161,22 +165,22 @@ _BROKEN: Final = "The body is not an ExportTraceServiceRequest: it breaks off or
 _FIXED: Final = {1: 8, 5: 4}
 
 
-def _messages(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each message with the field number `wanted`. Other fields are skipped."""
-    at = start
-    seen = 0
+def _messages(wanted: int, body: _Part) -> Iterator[_Part]:
+    """Yield each message with the field number `wanted`. Other fields are skipped."""
+    at = seen = 0
+    end = len(body)
     while at < end:
         key, at = _varint(body, at, end)
         seen += 1
-        if seen > MOST_SPANS + _MOST_CONTAINERS:
-            raise TooManySpans(MOST_SPANS + _MOST_CONTAINERS, "messages")
+        if seen > _MOST_MESSAGES:
+            raise TooManySpans(_MOST_MESSAGES, "messages")
         kind = key & 7
         if kind == 2:
             length, at = _varint(body, at, end)
             if at + length > end:
                 raise BadExport(_BROKEN)
             if key >> 3 == wanted:
-                yield at, at + length
+                yield body[at : at + length]
             at += length
         elif kind == 0:
             _, at = _varint(body, at, end)
@@ -186,7 +190,7 @@ def _messages(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[
             raise BadExport(_BROKEN)
 
 
-def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(body: _Part, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while at < end and shift < 64:
         byte = body[at]
@@ -198,6 +202,10 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
     raise BadExport(_BROKEN)
 
 
+# The numbers of the same fields as in `_JSON_LISTS`.
+_PROTOBUF_LISTS: Final = tuple(partial(_messages, number) for number in (1, 2, 2))
+
+
 def _read_protobuf(part: _Part, sender: int) -> Span:
     from google.protobuf.message import DecodeError  # noqa: PLC0415 -- as above
     from opentelemetry.proto.trace.v1 import trace_pb2  # noqa: PLC0415 -- as above
@@ -205,7 +213,7 @@ def _read_protobuf(part: _Part, sender: int) -> Span:
     try:
         span = trace_pb2.Span.FromString(bytes(part))
     except DecodeError as error:
-        raise Refused("it is not a protobuf message of a span") from error
+        raise Refused("it is not a protobuf message of a span, or is nested too deep") from error
     ids = [_checked_id(name, value.hex()) for name, value in _ids(span)]
     events = ((event.name, _proto_roles(event.attributes)) for event in span.events[:_MOST_EVENTS])
     times = span.start_time_unix_nano, span.end_time_unix_nano
@@ -231,21 +239,6 @@ def _decode_protobuf(value: "AnyValue", deepest: int) -> Any:
     return getattr(value, kind)
 
 
-class _Resources(msgspec.Struct):
-    resourceSpans: msgspec.Raw = msgspec.Raw(b"[]")  # noqa: N815 -- a name of the protocol
-
-
-class _Scopes(msgspec.Struct):
-    scopeSpans: msgspec.Raw = msgspec.Raw(b"[]")  # noqa: N815 -- a name of the protocol
-
-
-class _Spans(msgspec.Struct):
-    spans: msgspec.Raw = msgspec.Raw(b"[]")
-
-
-_RESOURCES: Final = msgspec.json.Decoder(_Resources)
-_SCOPES: Final = msgspec.json.Decoder(_Scopes)
-_SPANS: Final = msgspec.json.Decoder(_Spans)
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
@@ -266,27 +259,20 @@ def _replace_halves(body: bytes) -> bytes:
     return _HALF.sub(lambda match: rb"\ufffd" if len(match[0]) == _SIZE_OF_HALF else match[0], body)
 
 
-def _split_json(body: bytes) -> Iterator[bytes]:
-    spans = 0
+def _array_in(decoder: msgspec.json.Decoder[msgspec.Struct], body: _Part) -> list[bytes]:
+    """Return the items of the only field that `decoder` reads."""
     try:
-        for resource in _split(_RESOURCES.decode(body).resourceSpans, 1_000, "resources"):
-            for scope in _split(_SCOPES.decode(resource).scopeSpans, 1_000, "scopes"):
-                for span in _split(_SPANS.decode(scope).spans, MOST_SPANS, "spans"):
-                    spans += 1
-                    if spans > MOST_SPANS:
-                        raise TooManySpans
-                    yield span
+        (raw,) = msgspec.structs.astuple(decoder.decode(body))
+        return [] if bytes(raw) == b"null" else split_array(bytes(raw), MOST_SPANS)
     except _UNREADABLE as error:
         raise BadExport(f"The body is not OTLP/JSON: {error}. Send an object with resourceSpans.") from error
 
 
-def _split(raw: msgspec.Raw, most: int, what: str) -> list[bytes]:
-    if bytes(raw) == b"null":
-        return []
-    found = split_array(bytes(raw), most)
-    if len(found) > most:
-        raise TooManySpans(most, what)
-    return found
+# The fields of an export with resources, of a resource with scopes, and of a scope with spans, by the protocol's names.
+_JSON_LISTS: Final = tuple(
+    partial(_array_in, msgspec.json.Decoder(msgspec.defstruct(name, [(name, msgspec.Raw, msgspec.Raw(b"[]"))])))
+    for name in ("resourceSpans", "scopeSpans", "spans")
+)
 
 
 def _read_json(part: _Part, sender: int) -> Span:
@@ -320,7 +306,7 @@ def _time_in(span: dict[str, Any], name: str) -> int:
     return value
 
 
-def _objects(value: object, most: int) -> list[dict[str, Any]]:
+def _objects(value: object, most: int | None = None) -> list[dict[str, Any]]:
     return [one for one in value[:most] if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -344,7 +330,7 @@ def _decode_list(value: Any, deepest: int) -> Any:
 
 def _decode_object(value: Any, deepest: int) -> Any:
     inner = value["kvlistValue"]
-    pairs = _objects(inner.get("values") if isinstance(inner, dict) else None, _MOST_ATTRIBUTES)
+    pairs = _objects(inner.get("values") if isinstance(inner, dict) else None)
     return {str(one.get("key")): _decode_json(one.get("value"), deepest) for one in pairs}
 
 

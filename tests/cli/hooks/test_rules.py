@@ -1,6 +1,9 @@
 """Tests of each type of rule and its limits."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -107,6 +110,25 @@ def test_what_a_command_leaves_running_keeps_nobody(tmp_path, redirected):
     assert (ran.code, ran.output) == (0, "done\n")
     child = int((tmp_path / "child").read_text())
     wait_for(lambda: not alive(child))
+
+
+def test_a_stop_while_a_command_starts_ends_the_command(tmp_path, monkeypatch):
+    started = []
+
+    class Stopped(subprocess.Popen):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            started.append(self.pid)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", Stopped)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        with pytest.raises(SystemExit):
+            run_command(["/bin/sh", "-c", "sleep 300"], tmp_path, 200)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not alive(*started)
 
 
 def test_a_command_whose_processes_may_not_be_killed_has_its_result(tmp_path, monkeypatch):

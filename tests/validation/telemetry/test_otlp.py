@@ -5,7 +5,9 @@ import time
 import tracemalloc
 from typing import Any
 
+import orjson
 import pytest
+from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from handoffaudit.validation.telemetry import otlp
@@ -148,13 +150,36 @@ def test_a_hundred_thousand_spans_are_refused_at_once(content_type: str) -> None
     assert time.process_time() - begin < 5
 
 
-def test_too_many_resources_or_scopes_are_named() -> None:
-    for body, most in (
-        ({"resourceSpans": [{}] * 1_001}, "1,000 resources"),
-        ({"resourceSpans": [{"scopeSpans": [{}] * 1_001}]}, "1,000 scopes"),
-    ):
-        with pytest.raises(TooManySpans, match=f"more than {most}"):
-            read_export(json.dumps(body).encode(), JSON)
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ({"resourceSpans": [{}] * 5}, "resources"),
+        ({"resourceSpans": [{"scopeSpans": [{}] * 5}]}, "scopes"),
+        ({"resourceSpans": [{"scopeSpans": [{}] * 3}] * 2}, "scopes"),
+        ({"resourceSpans": [{"scopeSpans": [{}] * 4}] + [{}] * 3}, None),
+    ],
+)
+def test_resources_and_scopes_have_the_same_limits_in_both_formats(
+    body: dict[str, Any], what: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "MOST_SPANS", 4)
+    binary = ParseDict(body, ExportTraceServiceRequest()).SerializeToString()
+    for sent, content_type in ((orjson.dumps(body), JSON), (binary, PROTOBUF)):
+        if what:
+            with pytest.raises(TooManySpans, match=f"more than 4 {what}: send fewer spans at a time"):
+                read_export(sent, content_type)
+        else:
+            assert read_export(sent, content_type) == otlp.Export([])
+
+
+def test_a_large_map_is_read_in_full() -> None:
+    pairs = [{"key": f"key{number}", "value": {"boolValue": True}} for number in range(4_001)]
+    value = {"kvlistValue": {"values": pairs}}
+    sent = orjson.loads(export([tool(1, "search")]))
+    (span,) = sent["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    span["attributes"].append({"key": "gen_ai.tool.call.result", "value": value})
+    (read_span,) = read_export(orjson.dumps(sent), JSON).spans
+    assert "key4000" in read_span.facts.result
 
 
 @pytest.mark.parametrize(

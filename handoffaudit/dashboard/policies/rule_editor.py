@@ -228,11 +228,15 @@ class RuleEditor(RulesDraft):
         places = [index for index, rule in enumerate(mine["rules"]) if rule["rule_id"] == self.rule_id]
         self.gone = bool(self.rule_id) and not places
         self.place = places[0] if places else len(mine["rules"])
-        kept = mine["rules"][self.place]["metadata"] if places else {}
+        before = mine["rules"][self.place] if places else {}
         if self.is_new and not self.values["rule_id"]:
             taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
             self.values["rule_id"] = _proposed(self.values["name"], taken)
-        mine["rules"][self.place : self.place + 1] = [self._read() | {"metadata": kept}]
+        rule = self._read() | {"metadata": before.get("metadata", {})}
+        # A rule for no type shows no types either, and must not become a rule for all types.
+        if not rule["output_types"] and before.get("output_types") == []:
+            rule["output_types"] = []
+        mine["rules"][self.place : self.place + 1] = [rule]
         return sets
 
     def refuse(self, invalid: InvalidPolicy) -> None:

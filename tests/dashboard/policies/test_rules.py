@@ -156,6 +156,18 @@ def test_every_field_of_a_rule_can_be_edited_and_what_has_no_field_stays(
         assert text in page
 
 
+def test_a_rule_for_no_type_stays_for_no_type(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
+    rule = deals.rules[0].model_copy(update={"output_types": []})
+    sets = [deals.model_copy(update={"rules": [rule]})]
+    rules.save(tenant=tenant, base_version=1, rows=sets, actor="ada")
+    as_admin.post(f"{PAGE}save/", edited(base_version=2, name="A price", output_types=""))
+    assert (rule_of(tenant).name, rule_of(tenant).output_types) == ("A price", [])
+    as_admin.post(f"{PAGE}save/", edited(base_version=3, output_types="deal_data"))
+    assert rule_of(tenant).output_types == ["deal_data"]
+    as_admin.post(f"{PAGE}save/", edited(base_version=4, output_types=""))
+    assert rule_of(tenant).output_types is None
+
+
 def test_conditions_are_edited_as_fields_and_shown_in_the_sentence(
     as_admin: Client, tenant: Tenant, deals: BusinessRuleSet
 ) -> None:

@@ -42,7 +42,8 @@ _WHOLE: Final = re.compile(r"[-+]?[0-9]+")
 _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 # The longest decimal of 64 bits, with a sign.
 _LONGEST_NUMBER: Final = 20
-_LARGEST: Final = 2**63
+# JSON of the server has whole numbers of 64 bits, with or without a sign.
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _TEXT_TAGS: Final = (None, "!", "tag:yaml.org,2002:str")
 _PART: Final = re.compile(r"[^.\[\]]+")
 _NUMBERED: Final = re.compile(r"set (\d+)")
@@ -262,8 +263,8 @@ def _read_plain(text: str, line: int) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _WHOLE.fullmatch(text):
-        number = int(text) if len(text) <= _LONGEST_NUMBER else _LARGEST
-        if not -_LARGEST <= number < _LARGEST:
+        number = int(text) if len(text) <= _LONGEST_NUMBER else _MOST + 1
+        if not _LEAST <= number <= _MOST:
             raise BadFile(line, f"{text[:80]} is too large a number.", "Use at most 64 bits, or quote the text.")
         return number
     if _NUMBER.fullmatch(text):

@@ -122,7 +122,7 @@ retention: Versions[Retention] = Versions(
     parse=policy_retention.parse_rows,
     checked=policy_retention.check_rows,
     plain=to_plain,
-    compared=to_plain,
+    compared=policy_retention.to_comparable,
 )
 KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents, roles)}
 

@@ -136,6 +136,18 @@ class Retention:
         return [days for days in (self.days, *self.types.values()) if days is not None]
 
 
+FOREVER: Final = "forever"
+
+
+def to_comparable(row: Retention) -> dict[str, Any]:
+    """Return the fields that make a difference between versions.
+
+    A change has None for a missing value, so a type that is kept forever has a value of its own.
+    """
+    types = {name: FOREVER if days is None else days for name, days in row.types.items()}
+    return values.to_plain(row) | {"types": types}
+
+
 # Before retention rules existed, only webhook deliveries were removed, after 14 days. Tool results are evidence for
 # handoffs of their trace, and traces are short. Other data is removed only if somebody sets a rule.
 _DAYS: Final = {Data.DELIVERIES: 14, Data.TOOL_RESULTS: 30}

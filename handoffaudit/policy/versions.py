@@ -65,11 +65,19 @@ def _compare_inside(
     location: Location, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[tuple[Location, Any, Any]]:
     for key in dict.fromkeys([*old, *new]):
-        before, after, place = old.get(key), new.get(key), (*location, key)
-        if isinstance(before, Mapping) and isinstance(after, Mapping) and len(place) < DEEPEST:
+        before: Any = old.get(key)
+        after: Any = new.get(key)
+        place = (*location, key)
+        are_objects = isinstance(before, Mapping) and isinstance(after, Mapping)
+        if are_objects and len(place) < DEEPEST and not _differ_by_null(before, after):
             yield from _compare_inside(place, before, after)
         elif not _are_equal(before, after):
             yield place, before, after
+
+
+def _differ_by_null(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether only one object has a key with null. A change cannot express it: None means no value there."""
+    return any(old.get(key) is new.get(key) is None for key in old.keys() ^ new.keys())
 
 
 def _are_equal(old: Any, new: Any) -> bool:

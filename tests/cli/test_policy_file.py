@@ -4,13 +4,13 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from handoffaudit.cli.policy_file import DEEPEST, MOST_BYTES, BadFile, read_file, write_file
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 )
 TEXTS = st.text() | st.sampled_from(
     ["on", "no", "1e5", "2026-02-15", "1_000", "012", "=", "<<", "~", "", "a\n b\n", "\r\n"]
@@ -23,6 +23,7 @@ VALUES = st.recursive(
 HEAD = "format: 1\npolicies:\n"
 
 
+@example({"schemas": [-(2**63), 2**64 - 1]})
 @given(st.dictionaries(TEXTS, VALUES, max_size=3))
 def test_what_is_written_is_read(policies):
     assert repr(read_file(write_file(policies).encode()).policies) == repr(policies)
@@ -54,6 +55,8 @@ def test_words_of_yaml_1_1_are_texts():
         (HEAD + "  a: !!python/object/apply:os.system ['x']", 3, "tag"),
         (HEAD + "  a: !!binary aGk=", 3, "tag"),
         (HEAD + "  a: 99999999999999999999", 3, "too large"),
+        (HEAD + f"  a: {2**64}", 3, "too large"),
+        (HEAD + f"  a: {-(2**63) - 1}", 3, "too large"),
         (HEAD + "  a: 1e999", 3, "too large"),
         (HEAD + "  ? [1]\n  : 2", 3, "not the name of a field"),
         (HEAD + "  a: 1\n---\nb: 2", 4, "second document"),

@@ -177,6 +177,17 @@ def test_the_difference_of_rules_names_rule_and_field(tenant: Tenant) -> None:
     assert (changes[1].new, changes[2].old) == (None, None)
 
 
+def test_a_null_that_came_or_went_is_a_change(tenant: Tenant) -> None:
+    free, empty = ({"type": "object", "properties": {"end": end}} for end in ({}, {"const": None}))
+    rows = [schemas.parse([{"handoff_type": "deal_data", "schema": schema}]) for schema in (free, empty)]
+    schemas.save(tenant=tenant, base_version=0, rows=rows[0], actor="ada")
+    saved = schemas.save(tenant=tenant, base_version=1, rows=rows[1], actor="ada")
+    assert (saved.version, saved.rows) == (2, rows[1])
+    [change] = schemas.history(tenant)[0].changes
+    assert (change.field, change.old, change.new) == ("schema.properties.end", {}, {"const": None})
+    assert schemas.save(tenant=tenant, base_version=2, rows=rows[0], actor="ada").version == 3
+
+
 def test_the_log_keeps_long_and_large_values_as_short_text(tenant: Tenant) -> None:
     rule = example_sets()[0].rules[0]
     loud = [

@@ -20,6 +20,7 @@ from handoffaudit.validation.business_rules import (
     AnyCondition,
     BusinessRule,
     BusinessRuleType,
+    Condition,
     Operator,
     When,
     conditions_of,
@@ -58,9 +59,14 @@ def read_threshold(text: str) -> Any:
         raise
 
 
-def threshold_text(value: Any) -> str:
-    """Return a threshold as text for an input, with quotes around a string that would parse as another value."""
-    if value is None:
+def threshold_text(one: BusinessRule | Condition) -> str:
+    """Return a threshold as text for an input, with quotes around a string that would parse as another value.
+
+    Null is a threshold only if the rule or the condition compares its field with the threshold.
+    """
+    value = one.threshold
+    is_required = isinstance(one, BusinessRule) and one.rule_type is BusinessRuleType.REQUIRED
+    if value is None and (is_required or one.operator is None or one.compare_field is not None):
         return ""
     text = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) or value != value.strip() or not value or _LOOKS_LIKE_JSON.match(value):
@@ -79,7 +85,7 @@ def condition_values(when: When | None) -> dict[str, str]:
     for row, one in enumerate(conditions_of(when), 1):
         values[f"when_field_{row}"] = one.field
         values[f"when_operator_{row}"] = one.operator.value
-        values[f"when_threshold_{row}"] = threshold_text(one.threshold)
+        values[f"when_threshold_{row}"] = threshold_text(one)
         values[f"when_compare_field_{row}"] = one.compare_field or ""
     return values
 
@@ -228,11 +234,15 @@ class RuleEditor(RulesDraft):
         places = [index for index, rule in enumerate(mine["rules"]) if rule["rule_id"] == self.rule_id]
         self.gone = bool(self.rule_id) and not places
         self.place = places[0] if places else len(mine["rules"])
-        kept = mine["rules"][self.place]["metadata"] if places else {}
+        before = mine["rules"][self.place] if places else {}
         if self.is_new and not self.values["rule_id"]:
             taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
             self.values["rule_id"] = _proposed(self.values["name"], taken)
-        mine["rules"][self.place : self.place + 1] = [self._read() | {"metadata": kept}]
+        rule = self._read() | {"metadata": before.get("metadata", {})}
+        # A rule for no type shows no types either, and must not become a rule for all types.
+        if not rule["output_types"] and before.get("output_types") == []:
+            rule["output_types"] = []
+        mine["rules"][self.place : self.place + 1] = [rule]
         return sets
 
     def refuse(self, invalid: InvalidPolicy) -> None:
@@ -309,7 +319,7 @@ def new_rule(now: Sets, set_id: str) -> RuleEditor:
 def rule_editor(now: Sets, set_id: str, rule: BusinessRule) -> RuleEditor:
     plain = rule.model_dump(mode="json")
     values = {name: plain[name] or "" for name in (*TEXTS, "description")}
-    values["threshold"] = threshold_text(plain["threshold"])
+    values["threshold"] = threshold_text(rule)
     values |= condition_values(rule.when)
     values |= {"output_types": "\n".join(plain["output_types"] or ()), "enabled": plain["enabled"]}
     return RuleEditor(base_version=now.version, set_id=set_id, rule_id=rule.rule_id, values=values)

@@ -29,6 +29,7 @@ from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.retention import (
     AS_SHIPPED,
     BY_TYPE,
+    FOREVER,
     KIND_TEXTS,
     LEAST,
     MOST,
@@ -51,6 +52,7 @@ LONGEST_TYPES: Final = 25_000
 MOST_RUNS: Final = 10
 MOST_ENTRIES: Final = 50
 FOR_GOOD: Final = "kept forever"
+LIKE_OTHERS: Final = "like other types"
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
@@ -58,15 +60,18 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     found = []
     for change in changes:
         if change.field != WHOLE_ROW:
-            old, new = (_days(value) for value in (change.old, change.new))
-            of_type = change.field.removeprefix("types.")
-            field = "Kept" if of_type == change.field else f"Kept if the type is {of_type}"
+            of_type = change.field.removeprefix("types").removeprefix(".")
+            is_of_all = of_type == change.field
+            field = "Kept" if is_of_all else f"Kept if the type is {of_type}"
+            old, new = (
+                LIKE_OTHERS if value is None and not is_of_all else _days(value) for value in (change.old, change.new)
+            )
             found.append(Line(KIND_TEXTS[Data(change.row)].title, field, old, new))
     return found
 
 
 def _days(value: Any) -> str:
-    return FOR_GOOD if value is None else pluralize(int(value), "day")
+    return FOR_GOOD if value in (None, FOREVER) else pluralize(int(value), "day")
 
 
 _SHIPPED: Final = ", ".join(

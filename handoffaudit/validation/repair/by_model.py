@@ -279,8 +279,9 @@ def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
 
 
 def _is_masked(issue: Issue, document: Document, masked: Document) -> bool:
+    # Messages do not quote an object or a list, so their secrets are not in a message.
     value = at(document, issue.location)
-    return isinstance(value, str) and value != at(masked, issue.location)
+    return not isinstance(value, dict | list) and value != at(masked, issue.location)
 
 
 def _without_words(issue: Issue) -> Issue:

@@ -111,6 +111,7 @@ def test_a_set_and_its_first_rule_are_added(as_admin: Client, tenant: Tenant) ->
         ("true", True),
         ("two words", "two words"),
         ("ä€", "ä€"),
+        ("null", None),
     ],
 )
 def test_a_threshold_is_json_or_a_plain_text_and_comes_back_as_typed(
@@ -122,6 +123,17 @@ def test_a_threshold_is_json_or_a_plain_text_and_comes_back_as_typed(
     assert rule_of(tenant).threshold == kept
     page = as_admin.get(PAGE, {"set": "deals", "rule": "price_limit"})
     assert attributes(page, "[name=threshold]", "value") == [typed]
+
+
+def test_conditions_on_null_are_shown_so_that_the_rule_can_be_saved_again(
+    as_admin: Client, tenant: Tenant, deals: BusinessRuleSet
+) -> None:
+    required = {"rule_type": "required", "threshold": ""}
+    condition = {"when_field_1": "currency", "when_operator_1": "ne", "when_threshold_1": "null"}
+    assert as_admin.post(f"{PAGE}save/", edited(**required, **condition)).status_code == 302
+    page = as_admin.get(PAGE, {"set": "deals", "rule": "price_limit"})
+    assert attributes(page, "[name=when_threshold_1]", "value") == ["null"]
+    assert attributes(page, "[name=threshold]", "value") == [""]
 
 
 def test_every_field_of_a_rule_can_be_edited_and_what_has_no_field_stays(
@@ -154,6 +166,18 @@ def test_every_field_of_a_rule_can_be_edited_and_what_has_no_field_stays(
     page = as_admin.get(PAGE).text
     for text in ("must be less than the value of offer.limit", "other type", ">off<", "warning"):
         assert text in page
+
+
+def test_a_rule_for_no_type_stays_for_no_type(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
+    rule = deals.rules[0].model_copy(update={"output_types": []})
+    sets = [deals.model_copy(update={"rules": [rule]})]
+    rules.save(tenant=tenant, base_version=1, rows=sets, actor="ada")
+    as_admin.post(f"{PAGE}save/", edited(base_version=2, name="A price", output_types=""))
+    assert (rule_of(tenant).name, rule_of(tenant).output_types) == ("A price", [])
+    as_admin.post(f"{PAGE}save/", edited(base_version=3, output_types="deal_data"))
+    assert rule_of(tenant).output_types == ["deal_data"]
+    as_admin.post(f"{PAGE}save/", edited(base_version=4, output_types=""))
+    assert rule_of(tenant).output_types is None
 
 
 def test_conditions_are_edited_as_fields_and_shown_in_the_sentence(

@@ -196,3 +196,24 @@ def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Clie
         asked = {"value": "ada@example.com", "reason": "she asked"}
         assert said in text_of(as_admin.post(f"{PAGE}erasures/request/", asked, follow=True))
     assert Erasure.objects.count() == 1
+
+
+def test_a_type_is_kept_forever_although_the_others_go(as_admin: Client, tenant: Tenant) -> None:
+    given = {"kind": "documents", "days": "30"}
+    terms = ("", "research =", "research =\nmy type = 60", "")
+    for version, types in enumerate(terms):
+        as_admin.post(f"{PAGE}save/", given | {"types": types, "base_version": str(version)})
+    versions = [(one.table.row(Data.DOCUMENTS), one.changes) for one in reversed(retention.history(tenant))]
+    assert [row and row.types for row, _ in versions[1:]] == [
+        {},
+        {"research": None},
+        {"research": None, "my type": 60},
+        {},
+    ]
+    lines = [[(line.field, line.old, line.new) for line in settings_page.lines(changes)] for _, changes in versions[2:]]
+    research, spaced = "Kept if the type is research", 'Kept if the type is ["my type"]'
+    assert lines == [
+        [(research, "like other types", "kept forever")],
+        [(spaced, "like other types", "60 days")],
+        [(spaced, "60 days", "like other types"), (research, "kept forever", "like other types")],
+    ]

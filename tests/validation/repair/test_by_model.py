@@ -257,23 +257,24 @@ def test_secrets_are_not_shown_and_come_back() -> None:
     assert found.repaired.document == document | {"confidence": 0.9}
 
 
-def test_a_finding_does_not_tell_the_secret_it_is_about() -> None:
+@pytest.mark.parametrize(("name", "secret"), [("api_key", "hunter2"), ("pin", 271828), ("password", 2718.28)])
+def test_a_finding_does_not_tell_the_secret_it_is_about(name: str, secret: Any) -> None:
     document = payload(data=["text"])
     issue = make(
         FAMILIES["business_rule"],
         "no_plain_keys",
-        location=("tokens", "api_key"),
-        message="It is hunter2.",
-        hint="Not hunter2.",
+        location=("tokens", name),
+        message=f"It is {secret}.",
+        hint=f"Not {secret}.",
     )
-    document["tokens"] = {"api_key": "hunter2"}
+    document["tokens"] = {name: secret}
     model = Model(lambda shown: shown | {"data": {"text": "text"}})
     verdict = msgspec.structs.replace(judge(document), issues=(*judge(document).issues, issue))
     means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: "unused")
     found = repair(document, verdict, "payload", judge=judge, means=means, tries=tries_with(model))
     assert found.repaired is not None
     assert "business_rule.no_plain_keys" in model.asked[0].content
-    assert "hunter2" not in model.asked[0].content
+    assert str(secret) not in model.asked[0].content
 
 
 def test_a_prompt_of_ones_own_is_asked_by() -> None:

@@ -235,3 +235,10 @@ def test_a_text_that_looks_like_python_is_only_read(text: str) -> None:
     messages = [{"role": "assistant", "parts": [{"type": "text", "content": text}]}]
     (span,) = read(one(1, "chat", gen_ai__operation__name="chat", gen_ai__output__messages=messages)).spans
     assert span.facts.calls == []
+
+
+def test_half_a_surrogate_pair_in_a_representation_of_python_is_replaced() -> None:
+    message = {"content": "a \ud83d", "tool_calls": [{"name": "ask", "arguments": {"text": "\ud83d"}}]}
+    written = {"gen_ai.operation.name": "chat", "gen_ai.completion.0.content": repr(message)}
+    (span,) = read_export(export([one(1, "chat", attributes=written)]), JSON).spans
+    assert (span.facts.said, span.facts.calls) == ("a ?", [("ask", '{"text":"?"}')])

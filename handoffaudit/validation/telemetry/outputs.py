@@ -90,6 +90,11 @@ def _read_repr(text: str) -> dict[str, Any] | None:
     return to_json(value) if isinstance(value, dict) and "content" in value else None
 
 
+def integer_of(value: Any) -> Any:
+    """Return the number of a text of digits, in which OTLP/JSON writes 64-bit integers; any other value unchanged."""
+    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,20}", value) else value
+
+
 def text_of(value: object) -> str:
     """Return a text unchanged, and the JSON of any other value.
 

@@ -347,8 +347,13 @@ def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence
 
 
 def _name_of(found: Found) -> str:
-    """Return the id of a handoff, which is the same for each export of its span."""
-    return f"{found.span.trace_id}-{found.span.span_id}"
+    """Return the id of a handoff, which is the same for each export of its span.
+
+    A node can go to several nodes. The number of the node is a part of the id, except for the first node.
+    """
+    goto = found.span.facts.goto
+    number = goto.index(found.target) if found.rule == "goto" and found.target in goto else 0
+    return f"{found.span.trace_id}-{found.span.span_id}{f'-{number + 1}' if number else ''}"
 
 
 def _make_submission(tree: Tree, found: Found) -> Submission:

@@ -53,7 +53,11 @@ def test_the_same_again_is_200_with_the_first_answer_and_other_content_409(api: 
 
 
 @pytest.mark.parametrize(
-    "sent", [NOT_JSON, b"[]", b"\xff", b"{}", b'{"document": {}, "colour": 1}', nested(65), nested(2000)]
+    "sent",
+    [
+        *(NOT_JSON, b"[]", b"\xff", b"{}", b'{"document": {}, "colour": 1}', nested(65), nested(2000)),
+        *(b'{"jsonrpc": "2.0", "method": ["SendMessage"]}', b'{"data": [{"object": {}}]}'),
+    ],
 )
 def test_what_cannot_be_read_is_422_with_id_and_issues_and_kept(api: httpx.Client, sent: bytes) -> None:
     document = problem(api.post("/handoffs", content=sent), 422)

@@ -567,3 +567,11 @@ def test_a_handoff_says_which_rule_found_it_and_what_was_inferred(api: httpx.Cli
     }
     assert shown["trace_id"] == "order-17"
     assert shown["handoff_type"] == "handoff"
+
+
+def test_each_node_that_a_command_goes_to_is_a_handoff_of_its_own(api: httpx.Client) -> None:
+    command = {"output.value": '{"goto": ["writer", "checker"], "update": {"text": "Two parts."}}'}
+    for _ in range(2):
+        send_spans(api, one(1, "triage", openinference__span__kind="CHAIN", attributes=command))
+        wait(11)
+    assert ends() == [("triage", "writer"), ("triage", "checker")]

@@ -237,6 +237,14 @@ def test_an_unknown_declared_format_is_named_with_those_there_are(tenant: Tenant
     assert "payload" in receipt.issues[0].hint
 
 
+def test_a_document_whose_format_was_misspelt_can_be_sent_again(tenant: Tenant) -> None:
+    document = orjson.dumps(payload(handoff_id="h"), option=orjson.OPT_SORT_KEYS)
+    sent = [(document, name) for name in ("paylod", "paylod", "payload", "payload")]
+    receipts = [store.accept(tenant, SENDER, read_submission(raw, name, "h")) for raw, name in sent]
+    assert [receipt.status for receipt in receipts] == [422, 200, 202, 200]
+    assert receipts[0].id == receipts[1].id != receipts[2].id == receipts[3].id
+
+
 def test_signs_that_no_database_keeps_are_no_obstacle(tenant: Tenant) -> None:
     nul = payload(handoff_id="a\0b", source_agent_id="x\0", data={"t\0": "\0"}, handoff_type="\0")
     receipts = [submit(tenant, nul), submit(tenant, orjson.dumps(payload()).replace(b"writer", b"\\ud800"))]

@@ -287,9 +287,10 @@ def read_record(submission: Submission) -> Reading:
 def _hash_content(submission: Submission, record: Record | None) -> str:
     """Return the hash of the submission's content.
 
-    If the document can be read, whitespace and the order of its keys do not change the hash.
+    If the document can be read, whitespace and the order of its keys do not change the hash. If it cannot be read, its
+    hash differs from the hash of the same document in a format in which it can be read.
     """
-    digest = hashlib.sha256(json_text.canonical(record.arrived) if record else submission.document)
+    digest = hashlib.sha256(json_text.canonical(record.arrived) if record else b"\0" + submission.document)
     envelope = submission.envelope
     digest.update(
         json_text.canonical(
@@ -392,8 +393,7 @@ def _fill_readable_columns(handoff: PreparedHandoff, envelope: Envelope, partial
 def _set_names(handoff: PreparedHandoff, submission: Submission, record: Record | None) -> None:
     given = record.handoff_id if record else None
     if record and given and record.arrived.get("handoff_id", given) != given:
-        # The id was cut or cleaned. Other ids may give the same result, so the id cannot identify the handoff. The
-        # structure layer reports the fault.
+        # Other ids may give the same id when they are cut or cleaned. The structure layer reports the fault.
         given = None
     given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(handoff.id)

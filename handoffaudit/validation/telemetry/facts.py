@@ -204,8 +204,10 @@ class Roles:
         return None if found is None else self._decode(found[1], _DEEPEST)
 
     def text(self, role: str) -> str:
+        """Return the text of an attribute, or the digits of an integer, such as the id of a session."""
         value = self.get(role)
-        return value if isinstance(value, str) else ""
+        is_text = isinstance(value, str | int) and not isinstance(value, bool)
+        return str(value) if is_text else ""
 
     def has(self, role: str) -> bool:
         return role in self._found

@@ -16,6 +16,7 @@ import orjson
 
 from handoffaudit.validation.json_text import split_array
 from handoffaudit.validation.telemetry.facts import Refused, Roles, Span, read_facts
+from handoffaudit.validation.telemetry.outputs import integer_of
 from handoffaudit.validation.text import MAX_TEXT, clean, pluralize
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def _time_in(span: dict[str, Any], name: str) -> int:
     Raises `Refused` for anything but an unsigned 64-bit integer, as a number or as text.
     """
     given = span.get(name) or 0
-    value = int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,20}", given) else given
+    value = integer_of(given)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
         raise Refused(f"{name} is {clean(str(given), 40)}: send nanoseconds since 1970")
     return value
@@ -337,7 +338,7 @@ def _decode_object(value: Any, deepest: int) -> Any:
 _JSON_VALUES: Final[dict[str, Callable[[Any, int], Any]]] = {
     "stringValue": lambda value, _: value["stringValue"] if isinstance(value["stringValue"], str) else None,
     "boolValue": lambda value, _: value["boolValue"],
-    "intValue": lambda value, _: value["intValue"],
+    "intValue": lambda value, _: integer_of(value["intValue"]),
     "doubleValue": lambda value, _: value["doubleValue"],
     "arrayValue": _decode_list,
     "kvlistValue": _decode_object,

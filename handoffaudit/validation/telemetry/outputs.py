@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from handoffaudit.validation.json_text import could_be_deeper, deeper_than
+from handoffaudit.validation.json_text import could_be_deeper, deeper_than, to_json
 
 # The names of arguments and attributes in which a generic tool names the agent that takes over.
 TARGET_NAMES: Final = (
@@ -87,7 +87,12 @@ def _read_repr(text: str) -> dict[str, Any] | None:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value if isinstance(value, dict) and "content" in value else None
+    return to_json(value) if isinstance(value, dict) and "content" in value else None
+
+
+def integer_of(value: Any) -> Any:
+    """Return the number of a text of digits, in which OTLP/JSON writes 64-bit integers; any other value unchanged."""
+    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,20}", value) else value
 
 
 def text_of(value: object) -> str:

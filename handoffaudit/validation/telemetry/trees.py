@@ -22,12 +22,16 @@ _MOST_BEGUN: Final = 50
 _MOST_PAUSE: Final = 60 * 10**9
 # Ancestors that are further away are ignored, so that the cost of a chain of spans grows only with its length.
 MOST_ANCESTORS: Final = 256
-_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
+# Names of tools leave out Latin letters with marks. The letters of another script may be the whole name of an agent.
+_NOT_IN_NAMES: Final = re.compile(r"[\W_\u0080-\u024f\u1e00-\u1eff]+")
 
 
 def slug(name: str) -> str:
-    """Return the normal form of an agent's name: `refund_agent` for `Refund Agent`, as in the names of tools."""
-    return _NOT_IN_NAMES.sub("_", name.lower()).strip("_")
+    """Return the normal form of an agent's name: `refund_agent` for `Refund Agent`, as in the names of tools.
+
+    A name without any other letter or digit, such as an emoji, stays as it is.
+    """
+    return _NOT_IN_NAMES.sub("_", name.lower()).strip("_") or name.lower()
 
 
 class Tree:

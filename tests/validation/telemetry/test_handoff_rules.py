@@ -335,3 +335,18 @@ def test_an_inferred_end_is_open_while_a_span_is_missing() -> None:
     assert found.is_open
     (found,) = found_in(tool(2, "Agent", 9, at=10, subagent_type="writer"))
     assert found.is_open
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("研究者", "作家"), ("Агент 1", "Писатель 1"), ("🔎", "📝"), ("Ά", "Έ")]
+)
+def test_names_in_any_script_are_different_agents(source: str, target: str) -> None:
+    above = agent(1, source)
+    assert ends_in(above, agent(2, target, 1, at=5)) == [(source, target)]
+    assert ends_in(above, one(2, "step", 1, at=5, attributes={"to_agent": target})) == [(source, target)]
+
+
+def test_the_name_of_a_tool_may_hold_the_name_of_an_agent_in_another_script() -> None:
+    above, source, target = agent(1, "研究者"), "研究者", "作家"
+    named = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": f"transfer_to_{target}"}
+    assert ends_in(above, one(2, "tool", 1, at=5, **named), agent(3, target, at=10)) == [(source, target)]

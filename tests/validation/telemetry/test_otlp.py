@@ -260,3 +260,26 @@ def test_a_text_that_looks_like_python_is_only_read(text: str) -> None:
     messages = [{"role": "assistant", "parts": [{"type": "text", "content": text}]}]
     (span,) = read(one(1, "chat", gen_ai__operation__name="chat", gen_ai__output__messages=messages)).spans
     assert span.facts.calls == []
+
+
+def test_half_a_surrogate_pair_in_a_representation_of_python_is_replaced() -> None:
+    message = {"content": "a \ud83d", "tool_calls": [{"name": "ask", "arguments": {"text": "\ud83d"}}]}
+    written = {"gen_ai.operation.name": "chat", "gen_ai.completion.0.content": repr(message)}
+    (span,) = read_export(export([one(1, "chat", attributes=written)]), JSON).spans
+    assert (span.facts.said, span.facts.calls) == ("a ?", [("ask", '{"text":"?"}')])
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("-5", -5), (7, 7), ("0", 0), ("9" * 18, 10**18 - 1), ("x", "x"), ("٣", "٣")]
+)
+def test_a_whole_number_in_json_is_a_number_although_the_protocol_writes_it_as_text(written: Any, read: Any) -> None:
+    amount = {"key": "amount", "value": {"intValue": written}}
+    span = tool(1, "pay")
+    span["attributes"].append({"key": "gen_ai.tool.call.arguments", "value": {"kvlistValue": {"values": [amount]}}})
+    (found,) = read_export(export([span]), JSON).spans
+    assert json.loads(found.facts.arguments) == {"amount": read}
+
+
+def test_the_id_of_a_session_can_be_a_number() -> None:
+    (found,) = read_export(export([agent(1, "writer", session__id=42)]), JSON).spans
+    assert found.conversation == "42"

@@ -162,7 +162,8 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     author = model or case.model
     tries = tries_with(author, _find_prompt(case, record)) if author and record else TRIES
     document = record.document if record else None
-    result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries)
+    sent = case.submission.document
+    result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries, sent=sent)
     if result.repaired and result.repaired.verdict.pending:
         return replace(result, why=CHECKED_LATER)
     return result

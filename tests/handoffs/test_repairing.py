@@ -80,6 +80,19 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     assert_counts_are_right()
 
 
+def test_an_integer_that_a_repair_would_round_is_left_to_the_sender(tenant: Tenant) -> None:
+    faulty = payload(confidence=1.5, data={"wei": 0, "gas": "1" * 30, "moles": 6.02214076e23})
+    document = orjson.dumps(faulty).replace(b'"wei":0', b'"wei":100000000000000000001')
+    first = judged(tenant, document, repair=True)
+    assert (first.state, Handoff.objects.filter(repaired=True).count()) == (State.REJECTED, 0)
+    found = repairs.repair_stored(handoff=first, actor=SENDER)
+    assert (found.status, found.attempts) == ("not_possible", ())
+    assert "an integer beyond 64 bits" in found.why
+    # Long numbers of other kinds lose nothing.
+    assert judged(tenant, faulty, repair=True).state == State.SUPERSEDED
+    assert Handoff.objects.get(repaired=True).state == State.ACCEPTED
+
+
 def test_what_no_rule_can_mend_has_no_candidates(tenant: Tenant) -> None:
     first = judged(tenant, circular(handoff_id="loop"), repair=True)
     assert Handoff.objects.count() == 1

@@ -193,6 +193,9 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
     """
     deltas: counts.Deltas = Counter()
     for one in repaired:
+        # An approval of the same document may have been carried over to the handoff.
+        if not Handoff.objects.filter(pk=one.case.handoff.pk, state=State.REJECTED).exists():
+            continue
         if one.is_for_model:
             jobs.enqueue([one.case.handoff], CheckKind.REPAIR)
             transaction.on_commit(partial(notify.notify_llm_workers, 1))

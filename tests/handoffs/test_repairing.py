@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs import attempts, lineage, queries, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.review import queue
+from handoffaudit.handoffs.review import decisions, queue
 from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
 
@@ -91,6 +91,16 @@ def test_an_integer_that_a_repair_would_round_is_left_to_the_sender(tenant: Tena
     # Long numbers of other kinds lose nothing.
     assert judged(tenant, faulty, repair=True).state == State.SUPERSEDED
     assert Handoff.objects.get(repaired=True).state == State.ACCEPTED
+
+
+def test_a_retry_that_a_person_has_approved_already_is_not_repaired(tenant: Tenant) -> None:
+    first = judged(tenant, payload(handoff_id="first", confidence=1.5))
+    seen = {"note": "fine", "actor": SENDER, "seen_version": None}
+    decisions.decide_handoff(tenant=tenant, reference="first", decision=decisions.Decision.APPROVE, **seen)
+    again = judged(tenant, payload(handoff_id="second", confidence=1.5), retry_of="first", repair=True)
+    assert (again.state, again.escalated) == (State.APPROVED, False)
+    assert set(Handoff.objects.values_list("pk", flat=True)) == {first.pk, again.pk}
+    assert_counts_are_right()
 
 
 def test_what_no_rule_can_mend_has_no_candidates(tenant: Tenant) -> None:

@@ -21,6 +21,7 @@ from handoffaudit.cli.local_verdicts import Given, Judge, issue_lines, judge_for
 from handoffaudit.cli.terminal import example, format_option, json_option, policy_option, root_option, strictness_option
 from handoffaudit.validation.diff import Change, ChangeKind
 from handoffaudit.validation.handoff_files import write_new
+from handoffaudit.validation.json_text import loses_digits
 from handoffaudit.validation.repair import (
     Attempt,
     Means,
@@ -156,11 +157,14 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
 
     # Repair the document that was judged. It may differ from the sent document: an older document was converted to the
     # current version, or the document is the object inside a report.
-    return repair(record.document if record else None, verdict, form, judge=judged, means=means)
+    document, sent = record.document if record else None, given.sent or b""
+    return repair(document, verdict, form, judge=judged, means=means, sent=sent)
 
 
 def _find_candidate(given: Given, result: Repair) -> bytes | None:
     if result.status is RepairStatus.NOT_NEEDED:
+        if given.sent and loses_digits(given.sent):
+            return given.sent
         return orjson.dumps(given.document, option=orjson.OPT_INDENT_2)
     return orjson.dumps(result.repaired.document, option=orjson.OPT_INDENT_2) if result.repaired else None
 

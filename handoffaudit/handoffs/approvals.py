@@ -91,6 +91,7 @@ def hash_document(original: _Stored, context: _Stored | None, evidence: _Stored 
     digest = hashlib.sha256()
     for number, part in enumerate((original, context, evidence)):
         document, issues = json_text.parse_json(bytes(part)) if part is not None else (None, ())
+        document = document if issues else json_text.keep_digits(bytes(part or b""), document)
         if number == 0 and isinstance(document, dict):
             document = {name: value for name, value in document.items() if name != _ID}
         digest.update(bytes(part or b"") if issues else json_text.canonical(document))

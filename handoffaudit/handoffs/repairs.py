@@ -162,7 +162,8 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
     author = model or case.model
     tries = tries_with(author, _find_prompt(case, record)) if author and record else TRIES
     document = record.document if record else None
-    result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries)
+    sent = case.submission.document
+    result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries, sent=sent)
     if result.repaired and result.repaired.verdict.pending:
         return replace(result, why=CHECKED_LATER)
     return result
@@ -192,6 +193,9 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
     """
     deltas: counts.Deltas = Counter()
     for one in repaired:
+        # An approval of the same document may have been carried over to the handoff.
+        if not Handoff.objects.filter(pk=one.case.handoff.pk, state=State.REJECTED).exists():
+            continue
         if one.is_for_model:
             jobs.enqueue([one.case.handoff], CheckKind.REPAIR)
             transaction.on_commit(partial(notify.notify_llm_workers, 1))

@@ -90,6 +90,9 @@ class JudgedHandoff:
     @property
     def flagged(self) -> bool:
         """Return whether the recheck found that the LLM would have rejected a handoff that was accepted or approved."""
+        if self.has_late_results and not self.handoff.flagged:
+            # The LLM was not asked again, and whoever approved the handoff knew its findings.
+            return False
         # A finding of another layer can come from a newer policy, and then the earlier decision was right.
         stands = self.is_recheck and self.from_state not in (State.HELD, State.REJECTED)
         return stands and self.verdict.outcome is Outcome.REJECTED and _model_rejects(self.verdict)

@@ -368,14 +368,15 @@ def compared_values(
 def bound(other: Path, path: Path, place: Location) -> Path:
     """Return `other` with each `*` that it shares with `path` replaced by the item of `place`.
 
-    In a rule for `layers.*.high`, `layers.*.low` therefore means the low of the same layer.
+    In a rule for `layers.*.high`, `layers.*.low` therefore means the low of the same layer. `place` is shorter than
+    `path` if the data has a plain value where the path expects a list or an object.
     """
     parts = list(other)
-    for index, (mine, theirs) in enumerate(zip(path, other, strict=False)):
+    for index, (mine, theirs, here) in enumerate(zip(path, other, place, strict=False)):
         if mine != theirs:
             break
         if mine is ANY:
-            parts[index] = place[index]
+            parts[index] = here
     return tuple(parts)
 
 

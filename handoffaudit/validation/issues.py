@@ -101,7 +101,10 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue]:
-    """Return the first `limit` issues. If there are more, the message of the last issue says so."""
+    """Return the first `limit` issues. If there are more, the message of the last issue says so.
+
+    For issues that may differ in severity, call `limit_mixed_issues`.
+    """
     kept = list(islice(issues, limit + 1))
     if len(kept) <= limit:
         return kept
@@ -111,6 +114,20 @@ def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue
         *kept[: limit - 1],
         msgspec.structs.replace(last, message=message, metadata={**last.metadata, "more": True}),
     ]
+
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(reversed(Severity))}
+
+
+def limit_mixed_issues(issues: Iterable[Issue]) -> list[Issue]:
+    """Limit issues of several severities as `limit_issues` does, but drop the least severe ones.
+
+    A dropped error would change the outcome.
+    """
+    found = list(issues)
+    if len(found) > MAX_ISSUES:
+        found.sort(key=lambda issue: _RANK[issue.severity])
+    return limit_issues(found)
 
 
 _MAX_SENTENCE = 600

@@ -43,6 +43,11 @@ _MARK = "→"
 
 _NESTING = (dict, list)
 
+# The shortest integers beyond 64 bits have 19 digits.
+_LONG_INTEGER = b"0" * 19
+
+_DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+
 
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
     """Return the parsed value, or None and a `structure.json_parse` issue.
@@ -59,6 +64,27 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
     if could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
         return None, (_too_deep(body, max_depth),)
     return value, ()
+
+
+def keep_digits(raw: bytes, value: Any) -> Any:
+    """Return the value of the JSON `raw` with the digits that `parse_json` rounds in integers beyond 64 bits.
+
+    Return `value` itself if `raw` has no such integer.
+    """
+    # This test is many times faster than parsing, and few documents have so many digits in a row.
+    if _LONG_INTEGER not in raw.translate(_DIGITS_TO_ZERO):
+        return value
+    exact = json.loads(raw)
+    try:
+        orjson.dumps(exact)
+    except TypeError:
+        return exact
+    return value
+
+
+def loses_digits(raw: bytes) -> bool:
+    """Return whether the JSON `raw` has an integer that `parse_json` rounds."""
+    return keep_digits(raw, loses_digits) is not loses_digits
 
 
 def split_array(raw: bytes, most: int) -> list[bytes]:

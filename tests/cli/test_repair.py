@@ -26,6 +26,15 @@ def test_a_sound_document_is_printed_as_it_is():
     assert done.stderr.startswith("not needed")
 
 
+def test_integers_beyond_64_bits_keep_their_digits():
+    amount = {"wei": 10**20 + 1}
+    sound = fed(json.dumps(payload(data=amount)), "repair", "-")
+    assert (sound.returncode, json.loads(sound.stdout)["data"]) == (0, amount)
+    faulty = fed(json.dumps(payload(data=amount, confidence=1.5)), "repair", "-")
+    assert (faulty.returncode, faulty.stdout) == (1, "")
+    assert "an integer beyond 64 bits" in faulty.stderr
+
+
 def test_what_cannot_be_repaired_exits_with_1():
     for text in ("{", '{"nothing": "known"}', json.dumps(payload(target_agent_id="researcher"))):
         done = fed(text, "repair", "-")

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import orjson
 import pytest
 from django.db import connections
 from django.utils import timezone
@@ -122,6 +123,17 @@ def test_many_approvals_at_once_are_bound_as_well(tenant: Tenant) -> None:
     references = [(str(row.pk), row.version) for row in rows]
     decisions.decide_many(tenant=tenant, references=references, decision=Decision.APPROVE, note="", actor=SENDER)
     assert {status(queries.get(tenant, str(row.pk))) for row in rows} == {ApprovalStatus.VALID}
+
+
+def test_an_approval_is_not_for_another_long_integer(tenant: Tenant) -> None:
+    def with_amount(name: str, amount: bytes, **envelope: Any) -> bytes:
+        document = held(handoff_id=name, data={"wei": 0})
+        return orjson.dumps({"document": document, **envelope}).replace(b'"wei":0', b'"wei":' + amount)
+
+    approve(tenant, judged(tenant, with_amount("first", b"100000000000000000001")))
+    other = judged(tenant, with_amount("second", b"100000000000000000002", retry_of="first"))
+    same = judged(tenant, with_amount("third", b"100000000000000000001", retry_of="first"))
+    assert (other.state, same.state) == (State.HELD, State.APPROVED)
 
 
 def test_a_retry_of_the_same_document_uses_the_approval_up(tenant: Tenant) -> None:

@@ -118,6 +118,22 @@ def test_an_id_with_other_content_or_envelope_is_a_conflict(tenant: Tenant, othe
     assert Handoff.objects.count() == 1
 
 
+@pytest.mark.parametrize("field", ["data", "context"])
+def test_documents_that_differ_in_the_digits_of_a_long_integer_are_not_the_same(tenant: Tenant, field: str) -> None:
+    amount = payload(handoff_id="h", data={"wei": 0}), {"wei": 0}
+    sent = orjson.dumps({"document": amount[0], "context": amount[1]})
+    place = sent.rindex(b'"wei":0') if field == "context" else sent.index(b'"wei":0')
+    first, other = (sent[: place + 6] + b"10000000000000000000%d" % end + sent[place + 7 :] for end in (1, 2))
+    assert [store.accept(tenant, SENDER, read_submission(one)).status for one in (first, first, other)] == [
+        202,
+        200,
+        409,
+    ]
+    store.accept(tenant, SENDER, read_submission(other.replace(b'"h"', b'"h2"')))
+    hashes = set(Handoff.objects.values_list("data_hash", flat=True))
+    assert len(hashes) == (2 if field == "data" else 1)
+
+
 def test_the_same_id_in_another_tenant_is_another_handoff(tenant: Tenant, other_tenant: Tenant) -> None:
     assert submit(tenant, payload(handoff_id="h")).status == 202
     assert submit(other_tenant, payload(handoff_id="h", tenant_id="globex")).status == 202

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, judge_leases, late_results, queries, tool_results
-from handoffaudit.handoffs.models import Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
+from handoffaudit.handoffs.models import Alert, Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
 from handoffaudit.validation.tool_results import Grade
@@ -137,6 +137,19 @@ def test_the_findings_of_the_llm_stay_and_nobody_pays_again(tenant: Tenant, mode
         assert after[name] == before[name]
     found = [[one for one in content["issues"] if one["layer"] == "semantic"] for content in (before, after)]
     assert [one["message"] for one in found[0]] == [one["message"] for one in found[1]] != []
+
+
+def test_findings_of_the_llm_that_a_person_approved_flag_nothing(tenant: Tenant, model: MessagesServer) -> None:
+    model.script(doubts("54.20"))
+    late = checked(tenant, payload(data={"text": "The order costs 54.20."}), trace_id="t-1", context=QUESTION)
+    assert late.state == State.REJECTED
+    seen = {"note": "seen", "actor": SENDER, "seen_version": late.version}
+    decisions.decide_handoff(tenant=tenant, reference=str(late.pk), decision=decisions.Decision.APPROVE, **seen)
+    captured(tenant)
+    assert judge_again() == 1
+    late.refresh_from_db()
+    assert (late.state, late.flagged) == (State.APPROVED, False)
+    assert not Alert.objects.exists()
 
 
 def test_more_results_during_the_judging_judge_again(tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs import attempts, lineage, queries, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.review import queue
+from handoffaudit.handoffs.review import decisions, queue
 from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
 
@@ -77,6 +77,29 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     assert (told["recommended_action"], told["remediation"]) == ("escalate", record.to_dict())
     assert queries.verdicts(first)[0].content.count('"recommended_action":"retry"') == 1
     assert queue.list_queue(tenant, None).items[0].pk == first.pk
+    assert_counts_are_right()
+
+
+def test_an_integer_that_a_repair_would_round_is_left_to_the_sender(tenant: Tenant) -> None:
+    faulty = payload(confidence=1.5, data={"wei": 0, "gas": "1" * 30, "moles": 6.02214076e23})
+    document = orjson.dumps(faulty).replace(b'"wei":0', b'"wei":100000000000000000001')
+    first = judged(tenant, document, repair=True)
+    assert (first.state, Handoff.objects.filter(repaired=True).count()) == (State.REJECTED, 0)
+    found = repairs.repair_stored(handoff=first, actor=SENDER)
+    assert (found.status, found.attempts) == ("not_possible", ())
+    assert "an integer beyond 64 bits" in found.why
+    # Long numbers of other kinds lose nothing.
+    assert judged(tenant, faulty, repair=True).state == State.SUPERSEDED
+    assert Handoff.objects.get(repaired=True).state == State.ACCEPTED
+
+
+def test_a_retry_that_a_person_has_approved_already_is_not_repaired(tenant: Tenant) -> None:
+    first = judged(tenant, payload(handoff_id="first", confidence=1.5))
+    seen = {"note": "fine", "actor": SENDER, "seen_version": None}
+    decisions.decide_handoff(tenant=tenant, reference="first", decision=decisions.Decision.APPROVE, **seen)
+    again = judged(tenant, payload(handoff_id="second", confidence=1.5), retry_of="first", repair=True)
+    assert (again.state, again.escalated) == (State.APPROVED, False)
+    assert set(Handoff.objects.values_list("pk", flat=True)) == {first.pk, again.pk}
     assert_counts_are_right()
 
 

@@ -1,13 +1,17 @@
 """Tests of the ends of layers, and of the verdict that follows from them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 import pytest
 
-from handoffaudit.validation.config import Mode
-from handoffaudit.validation.issues import Issue, make
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType
+from handoffaudit.validation.config import GroundingPolicy, Mode, Requirements
+from handoffaudit.validation.issues import Issue, Severity, make
 from handoffaudit.validation.layers import CATALOGUE, LAYERS, CouldNotRunError, History, Subject
+from handoffaudit.validation.layers.plugins import wrap
+from handoffaudit.validation.library.models import ValidationIssue
 from handoffaudit.validation.pipeline import decide
 from handoffaudit.validation.verdict import score, verdict_to_dict
 
@@ -164,3 +168,37 @@ def test_the_verdict_as_json() -> None:
     assert shown["semantic_issues"] == []
     assert [issue["json_pointer"] for issue in shown["issues"]] == ["/target_agent_id", "/confidence"]
     assert shown["chain"]["loop"] == [0]
+
+
+def _required(name: str, severity: Severity) -> BusinessRule:
+    return BusinessRule(rule_id=name, name=name, rule_type=BusinessRuleType.REQUIRED, field=name, severity=severity)
+
+
+class _Remarks:
+    """A custom layer with 100 warnings before its error."""
+
+    layer_name = "remarks"
+
+    def validate(self, parsed_output: dict[str, Any], envelope: Any, result: Any) -> list[ValidationIssue]:
+        severities = [*[Severity.WARNING] * 100, Severity.ERROR]
+        return [ValidationIssue(layer="remarks", severity=one, code="remarks.r", message=one) for one in severities]
+
+
+def test_an_error_is_listed_after_any_number_of_warnings() -> None:
+    rules = [
+        _required("rationale", Severity.ERROR),
+        *(_required(f"extra_{number}", Severity.WARNING) for number in range(120)),
+    ]
+    in_rules = judge(payload(), demands=Requirements(rules=(BusinessRuleSet(set_id="s", name="S", rules=rules[::-1]),)))
+    claims = {f"a{number:03}": "def f():\n    return 17\n" for number in range(120)}
+    in_claims = judge(
+        payload(data=claims | {"z": "The order costs 99.90 EUR."}),
+        policy={"grounding": GroundingPolicy.REJECT, "token_budget": 100_000},
+        envelope={"context": {"offer": "The order costs 54.20 EUR."}},
+    )
+    of_a_user = judge(payload(), layers=(*LAYERS, wrap(_Remarks())))
+    for verdict in (in_rules, in_claims, of_a_user):
+        assert verdict.outcome == "rejected"
+        assert len(verdict.issues) == 100
+        assert [issue.severity for issue in verdict.issues].count(Severity.ERROR) == 1
+        assert "only the first 100 are listed" in verdict.issues[-1].message

@@ -225,18 +225,15 @@ def prepare_copy(submission: Submission, received_at: datetime) -> PreparedHando
 
 
 def _prepare(
-    tenant_id: int,
-    submission: Submission,
-    reading: Reading,
-    usable: tuple[Envelope, Record | None],
-    now: datetime,
+    tenant_id: int, submission: Submission, reading: Reading, usable: tuple[Envelope, Record | None], now: datetime
 ) -> PreparedHandoff:
     """Return the handoff; `usable` has the fields beside the document, and the record, as far as they can be read."""
     record = reading.record
     envelope, partial = usable
-    handoff = _prepare_unread(tenant_id, submission, reading, now, _hash_content(submission, record))
-    if record:
-        _fill_columns(handoff, record)
+    exact = _keep_digits(submission, record) if record else None
+    handoff = _prepare_unread(tenant_id, submission, reading, now, _hash_content(submission, exact))
+    if record and exact:
+        _fill_columns(handoff, record, json_text.repetition_key(exact))
     elif submission.issues:
         _fill_readable_columns(handoff, envelope, partial)
     _set_names(handoff, submission, partial)
@@ -284,6 +281,13 @@ def read_record(submission: Submission) -> Reading:
     return formats.read(document, submission.format, submission.envelope, checked_depth=depth)
 
 
+def _keep_digits(submission: Submission, record: Record) -> Record:
+    """Return the record with all digits of its integers, so that the hashes of different documents differ."""
+    exact = json_text.keep_digits(submission.document, record.arrived)
+    again = None if exact is record.arrived else formats.read(exact, record.format, submission.envelope).record
+    return again or record
+
+
 def _hash_content(submission: Submission, record: Record | None) -> str:
     """Return the hash of the submission's content.
 
@@ -291,23 +295,12 @@ def _hash_content(submission: Submission, record: Record | None) -> str:
     hash differs from the hash of the same document in a format in which it can be read.
     """
     digest = hashlib.sha256(json_text.canonical(record.arrived) if record else b"\0" + submission.document)
-    envelope = submission.envelope
-    digest.update(
-        json_text.canonical(
-            [
-                envelope.context,
-                envelope.evidence,
-                envelope.trace_id,
-                envelope.parent_handoff_id,
-                envelope.retry_of,
-                envelope.step,
-                envelope.adapt,
-                envelope.agent,
-                # Submissions without a reason keep the hashes that they had before there were reasons.
-                *([envelope.reason] if envelope.reason else []),
-            ]
-        )
-    )
+    envelope, keep = submission.envelope, json_text.keep_digits
+    context = keep(submission.context or b"", envelope.context), keep(submission.evidence or b"", envelope.evidence)
+    place = envelope.trace_id, envelope.parent_handoff_id, envelope.retry_of, envelope.step
+    # Submissions without a reason keep the hashes that they had before there were reasons.
+    reason = [envelope.reason] if envelope.reason else []
+    digest.update(json_text.canonical([*context, *place, envelope.adapt, envelope.agent, *reason]))
     return digest.hexdigest()
 
 
@@ -361,7 +354,7 @@ def _check_sent_at(sent_at: datetime | None, now: datetime) -> tuple[datetime | 
     return None, f"sent_at is {utc_text(sent_at)}, {why}, so the time of the receipt counts"
 
 
-def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
+def _fill_columns(handoff: PreparedHandoff, record: Record, data_hash: str) -> None:
     handoff.format = record.format
     handoff.handoff_type = record.handoff_type
     handoff.source_agent_id = record.source_agent_id
@@ -372,7 +365,7 @@ def _fill_columns(handoff: PreparedHandoff, record: Record) -> None:
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
     handoff.derives_chain = formats.derives_chain(record)
-    handoff.data_hash = json_text.repetition_key(record)
+    handoff.data_hash = data_hash
 
 
 def _fill_readable_columns(handoff: PreparedHandoff, envelope: Envelope, partial: Record | None) -> None:

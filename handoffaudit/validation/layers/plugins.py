@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
 from handoffaudit.validation.errors import HandoffAuditError
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Issue, Severity, limit_mixed_issues
 from handoffaudit.validation.json_text import to_json
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.paths import ANY, MISSING, Location, PathError, parse_path, select
@@ -67,7 +67,7 @@ class UsersLayer:
             issues = [_issue(self.name, one, subject) for one in found]
         except Exception as error:
             raise CouldNotRunError(clean(f"{type(error).__name__}: {error}")) from error
-        return limit_issues(issues)
+        return limit_mixed_issues(issues)
 
 
 def wrap(validator: object) -> Layer:

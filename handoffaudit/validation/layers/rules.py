@@ -7,7 +7,7 @@ all other layers.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
+from handoffaudit.validation.issues import Code, Issue, Severity, limit_mixed_issues, make
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.record import placer
@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     from handoffaudit.validation.rule_evaluation import broken_rules  # noqa: PLC0415
 
     place_of = placer(subject.record)
-    return limit_issues(
+    return limit_mixed_issues(
         rule_issue(one, place_of(one.location)) for one in broken_rules(_rules(subject), subject.record.data)
     )
 

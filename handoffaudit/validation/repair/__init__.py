@@ -16,7 +16,7 @@ from handoffaudit.validation.diff import Change, removal
 from handoffaudit.validation.formats import BY_NAME, handoff_file, universal
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_text import MAX_DEPTH, deeper_than, loses_digits
 from handoffaudit.validation.layers.base import LanguageModel
 from handoffaudit.validation.prompts.question import Prompt
 from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
@@ -33,8 +33,8 @@ class RepairStatus(StrEnum):
     """The status of a repair.
 
     `not_needed` means that the document has no errors. `not_possible` means that no rule can fix the document, for
-    example because the document cannot be read, or because only the agent can write the required file. `escalated`
-    means that no candidate can be offered, so a person must decide.
+    example because the document cannot be read, because only the agent can write the required file, or because an
+    integer would lose digits. `escalated` means that no candidate can be offered, so a person must decide.
     """
 
     NOT_NEEDED = "not_needed"
@@ -185,6 +185,7 @@ class WorkingOnly:
         return draft
 
 
+_TOO_LONG: Final = "The document has an integer beyond 64 bits, which a repair would round. Its sender must correct it."
 _ONLY_SENDER: Final = handoff_file.STRICT.code
 
 TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
@@ -209,12 +210,20 @@ def is_left_to_model(result: Repair, form: str) -> bool:
 
 
 def repair(
-    document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
+    document: object,
+    verdict: Verdict,
+    form: str,
+    *,
+    judge: Judge,
+    means: Means,
+    tries: Sequence[Try] = TRIES,
+    sent: bytes = b"",
 ) -> Repair:
     """Return the candidates for `document`, up to the first candidate that can be offered.
 
-    `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. Each
-    try continues from the previous candidate. The document itself is never changed, and the result never offers a
+    `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. `sent`
+    is the JSON from which the document was read, if known: if an integer lost digits then, there are no candidates.
+    Each try continues from the previous candidate. The document itself is never changed, and the result never offers a
     candidate with errors or with a lower quality score.
     """
     if verdict.valid:
@@ -225,6 +234,8 @@ def repair(
         )
     if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
         return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
+    if loses_digits(sent):
+        return Repair(RepairStatus.NOT_POSSIBLE, why=_TOO_LONG)
     return _try_each(document, verdict, Work(document, form, means, judge), tries)
 
 

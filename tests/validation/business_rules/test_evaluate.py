@@ -203,3 +203,14 @@ def test_a_condition_over_too_much_data_fails_its_rule() -> None:
     when = {"field": "w.*", "operator": "eq", "threshold": 1}
     (one,) = broken({"v": [1] * 2_000, "w": [2] * 2_000}, field="v.*", compare_field=None, threshold=0, when=when)
     assert "too much to compare" in one.message
+
+
+@pytest.mark.parametrize("layers", [5, "none", None, True])
+def test_a_condition_on_the_same_item_is_not_met_if_the_data_has_no_items(layers: Any) -> None:
+    rule = {"rule_type": "required", "field": "layers.*.lines.*.note"}
+    when = {"field": "layers.*.lines.*.kind", "operator": "eq", "threshold": "open"}
+    assert broken({"layers": layers}, **rule, when=when) == []
+    (one,) = broken({"layers": layers}, **rule, when=None)
+    assert one.places == (("layers", "*"),)
+    (note,) = broken({"layers": [{"lines": [{"kind": "open"}, {"kind": "done"}]}]}, **rule, when=when)
+    assert note.places == (("layers", 0, "lines", 0, "note"),)

@@ -9,7 +9,7 @@ import msgspec
 from handoffaudit.validation.agents import AgentRole, SourceRole
 from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
 from handoffaudit.validation.config import GroundingPolicy, Strictness
-from handoffaudit.validation.issues import Issue, Severity, limit_issues
+from handoffaudit.validation.issues import Issue, Severity, limit_mixed_issues
 from handoffaudit.validation.layers.base import NotCheckedError, Subject
 from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.engine import ground
@@ -116,7 +116,7 @@ def check(subject: Subject) -> Iterable[Issue]:
             name, f"of each claim only the first {pluralize(most, 'value')} were looked up"
         )
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
-    return limit_issues(findings_of(marked, index.sources, severity))
+    return limit_mixed_issues(findings_of(marked, index.sources, severity))
 
 
 def _index_of(subject: Subject) -> SourceIndex:

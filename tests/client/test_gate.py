@@ -243,6 +243,16 @@ def test_only_handoffs_that_went_on_are_parents(client: Client, server: FakeServ
     assert list(server.handoffs.values())[-1]["parent_handoff_id"] == first.handoff_id
 
 
+def test_a_handoff_whose_decision_was_awaited_later_is_a_parent(client: Client, server: FakeServer) -> None:
+    server.answer("held", target="b")
+    with client.trace():
+        held = client.gate("a", "b", 1)
+        server.decide(held.handoff_id, "approved")
+        assert held.wait(5)
+        client.gate("b", "c", 2)
+    assert list(server.handoffs.values())[-1]["parent_handoff_id"] == held.handoff_id
+
+
 def test_a_verdict_shows_itself(client: Client) -> None:
     assert repr(Verdict("held", "Wait.", handoff_id="h")) == "Verdict('held', 'Wait.', handoff_id='h')"
 

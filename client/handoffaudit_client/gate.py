@@ -49,6 +49,8 @@ class Gate:
         self._handoff_id = handoff_id
         self._target = target
         self._passed = passed
+        # Replaced by the server's id, which fits into every path and header.
+        self._reference = handoff_id
         # A key with the scope `ingest` alone may not read, but it may send the same submission again.
         self._may_read = True
 
@@ -83,7 +85,7 @@ class Gate:
     def _look(self, left: float) -> Answer:
         if self._may_read:
             try:
-                return self._call("GET", f"/handoffs/{quote(self._handoff_id, safe='')}", left)
+                return self._call("GET", f"/handoffs/{quote(self._reference, safe='')}", left)
             except _NotAllowed:
                 self._may_read = False
         return self._call("POST", "/handoffs", min(left, _POLL_SECONDS))
@@ -95,8 +97,8 @@ class Gate:
         resume. Raises `Unreachable`.
         """
         if verdict.state == "approved":
-            path = f"/handoffs/{quote(self._handoff_id, safe='')}/use"
-            answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._handoff_id)
+            path = f"/handoffs/{quote(self._reference, safe='')}/use"
+            answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._reference)
             if answer.status == 409:
                 return read_refused_use(answer.json, self._handoff_id, verdict.url)
             if answer.status != 200:
@@ -139,6 +141,7 @@ class Gate:
     def _read(self, answer: Answer) -> Verdict:
         found = answer.json
         if answer.status in _JUDGED and found.get("state"):
+            self._reference = str(found.get("id") or self._reference)
             verdict = read_verdict(found, self._handoff_id, self._target, self.wait)
             if verdict.url.startswith("/"):
                 verdict.url = self._server.url + verdict.url

@@ -190,12 +190,12 @@ class Client:
             return self._without_verdict(self._fail("a handoff was not sent", error), handoff_id)
         if line is None:
             return self._without_verdict("before_send dropped the handoff", handoff_id)
-        verdict = self._ask(line, handoff_id, target, timeout, wait)
+        verdict = self._ask(line, handoff_id, target, trace, timeout, wait)
         if verdict:
             self._parents.add(trace, target, handoff_id)
         return verdict
 
-    def _ask(self, line: bytes, handoff_id: str, target: str, timeout: float, wait: float) -> Verdict:
+    def _ask(self, line: bytes, handoff_id: str, target: str, trace: str, timeout: float, wait: float) -> Verdict:
         from handoffaudit_client.gate import Gate
         from handoffaudit_client.transport import Unreachable
 
@@ -203,7 +203,9 @@ class Client:
             return self._without_verdict("the client has no address or no key", handoff_id)
         if not self._sender.is_away:
             self._sender.flush(min(_SETTLE_SECONDS, timeout / 2))
-        gate = Gate(self._server, self._notices, line[1:], handoff_id, target)
+        # The decision may come in a later `Verdict.wait`.
+        passed = lambda: self._parents.add(trace, target, handoff_id)  # noqa: E731
+        gate = Gate(self._server, self._notices, line[1:], handoff_id, target, passed)
         try:
             verdict = gate.ask(timeout)
         except Unreachable as error:

@@ -10,6 +10,8 @@ from handoffaudit_client.verdict import Verdict, read_refused_use, read_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoffaudit_client.notices import Notices
     from handoffaudit_client.transport import Answer, Server
 
@@ -27,14 +29,28 @@ _LATER = {408, 425, 429}
 
 
 class Gate:
-    """Questions about one handoff, whose submission is the same in each request."""
+    """Questions about one handoff, whose submission is the same in each request.
 
-    def __init__(self, server: Server, notices: Notices, submission: bytes, handoff_id: str, target: str) -> None:
+    `passed` is called if the target may start.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        notices: Notices,
+        submission: bytes,
+        handoff_id: str,
+        target: str,
+        passed: Callable[[], None],
+    ) -> None:
         self._server = server
         self._notices = notices
         self._submission = submission
         self._handoff_id = handoff_id
         self._target = target
+        self._passed = passed
+        # Replaced by the server's id, which fits into every path and header.
+        self._reference = handoff_id
         # A key with the scope `ingest` alone may not read, but it may send the same submission again.
         self._may_read = True
 
@@ -69,7 +85,7 @@ class Gate:
     def _look(self, left: float) -> Answer:
         if self._may_read:
             try:
-                return self._call("GET", f"/handoffs/{quote(self._handoff_id, safe='')}", left)
+                return self._call("GET", f"/handoffs/{quote(self._reference, safe='')}", left)
             except _NotAllowed:
                 self._may_read = False
         return self._call("POST", "/handoffs", min(left, _POLL_SECONDS))
@@ -80,15 +96,16 @@ class Gate:
         An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when they
         resume. Raises `Unreachable`.
         """
-        if verdict.state != "approved":
-            return verdict
-        path = f"/handoffs/{quote(self._handoff_id, safe='')}/use"
-        answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._handoff_id)
-        if answer.status == 200:
-            return verdict
-        if answer.status == 409:
-            return read_refused_use(answer.json, self._handoff_id, verdict.url)
-        raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
+        if verdict.state == "approved":
+            path = f"/handoffs/{quote(self._reference, safe='')}/use"
+            answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._reference)
+            if answer.status == 409:
+                return read_refused_use(answer.json, self._handoff_id, verdict.url)
+            if answer.status != 200:
+                raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
+        if verdict:
+            self._passed()
+        return verdict
 
     def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
         """Return an answer about the handoff; try again within `left` seconds while the server is busy or broken.
@@ -124,6 +141,7 @@ class Gate:
     def _read(self, answer: Answer) -> Verdict:
         found = answer.json
         if answer.status in _JUDGED and found.get("state"):
+            self._reference = str(found.get("id") or self._reference)
             verdict = read_verdict(found, self._handoff_id, self._target, self.wait)
             if verdict.url.startswith("/"):
                 verdict.url = self._server.url + verdict.url

@@ -151,6 +151,10 @@ def _fit(submission: dict[str, Any]) -> dict[str, Any]:
         found["document"] = _cut_part(document, "data", 2)
     for name in ("context", "evidence", "tool_result"):
         found = _cut_part(found, name, 4)
+    for name, form in (("context", _to_object), ("evidence", _to_pieces)):
+        # A value with too many parts was cut to a text, which the server would refuse.
+        if isinstance(found.get(name), str):
+            found[name] = form(found[name])
     return found
 
 

@@ -129,6 +129,7 @@ class FakeServer:
         """Return the status and the JSON for a request. Raises `_Stop` for an error with only a title."""
         path = urlsplit(handler.path).path
         self.requests.append((handler.command, path))
+        path = unquote(path)
         if self._failures:
             raise self._failures.pop(0)
         if handler.headers.get("Authorization") != f"Bearer {self.key}":
@@ -143,11 +144,11 @@ class FakeServer:
             status = item.pop("status")
             return (200, self._shown(item["handoff_id"])) if seconds and status in (200, 202) else (status, item)
         if handler.command == "POST" and (place := _RESULTS.match(path)):
-            return 200, self._store_results(unquote(place[1]), body)
+            return 200, self._store_results(place[1], body)
         if handler.command == "POST" and (place := _USE.match(path)):
-            return self._use(unquote(place[1]), handler.headers.get("Idempotency-Key", ""))
+            return self._use(self._find(place[1]), handler.headers.get("Idempotency-Key", ""))
         if handler.command == "GET" and (place := _HANDOFF.match(path)):
-            return self._wait(unquote(place[1]), seconds)
+            return self._wait(self._find(place[1]), seconds)
         raise _Stop(404, "Not found")
 
     def _store(self, sent: bytes) -> dict[str, Any]:
@@ -157,14 +158,15 @@ class FakeServer:
         except (ValueError, KeyError, TypeError):
             return {"status": 422, "state": "rejected", "id": new_id(), "issues": [_finding("It can't be read.")]}
         handoff_id = submission.get("handoff_id") or new_id()
-        receipt = {"id": handoff_id, "handoff_id": handoff_id}
         with self._changed:
             known = self.handoffs.get(handoff_id)
+            server_id = new_id() if known is None else self._states[handoff_id]["id"]
+            receipt = {"id": server_id, "handoff_id": handoff_id}
             if known is not None and _content(known) != _content(submission):
                 return {**receipt, "status": 409, "title": "Conflict", "detail": "It has other content.", "state": ""}
             if known is None:
                 self.handoffs[handoff_id] = submission
-                self._states[handoff_id] = dict(self._rule_for(document))
+                self._states[handoff_id] = {**self._rule_for(document), "id": server_id}
                 self._changed.notify_all()
         state = self._states[handoff_id]["state"]
         return {**receipt, "status": 202 if known is None else 200, "state": state}
@@ -175,10 +177,13 @@ class FakeServer:
                 return given
         return {"state": "accepted", "issues": []}
 
+    def _find(self, reference: str) -> str:
+        return next((name for name, found in self._states.items() if reference in (name, found["id"])), reference)
+
     def _shown(self, handoff_id: str) -> dict[str, Any]:
         found = self._states[handoff_id]
         links = {"page": f"/t/default/handoffs/{handoff_id}/"}
-        shown = {"id": handoff_id, "handoff_id": handoff_id, "state": found["state"], "links": links}
+        shown = {"id": found["id"], "handoff_id": handoff_id, "state": found["state"], "links": links}
         return {**shown, "verdict": {"issues": found["issues"]}}
 
     def _wait(self, handoff_id: str, seconds: int) -> tuple[int, dict[str, Any]]:

@@ -7,6 +7,7 @@ import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
@@ -151,6 +152,10 @@ class Source:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
         unpacked = _Unpacked(gzip.GzipFile(fileobj=plain)) if packed else self._counted
         self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked, BUFFER_BYTES) if packed else plain
+        # Programs of Windows begin a file with this mark. A damaged file raises its error again when it is read.
+        with suppress(EOFError, OSError, zlib.error):
+            if self._stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+                self._stream.read(len(codecs.BOM_UTF8))
 
     @property
     def read_bytes(self) -> int:

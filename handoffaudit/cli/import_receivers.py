@@ -126,7 +126,8 @@ class ServerReceiver(Server):
 
     def _send_batch(self, items: Sequence[Item]) -> list[Answer]:
         """Send a batch, in halves if it is too large for the server or for a proxy before it."""
-        body = b"\n".join(item.sent for item in items)
+        # A line end within JSON is always between two values, and must not end the line of the batch.
+        body = b"\n".join(item.sent.replace(b"\n", b" ") for item in items)
         status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
         if status == 413 and len(items) == 1:
             return [_read_answer(status, response)]

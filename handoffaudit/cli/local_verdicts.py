@@ -285,7 +285,8 @@ def judge_for(
     `counts` says whether the token counts of the verdict will be shown.
     """
     beside = Path() if path == STANDARD_INPUT else Path(path).parent
-    budget = min(row.token_budget for row in (config.other, *config.types.values()))
+    rows = (config.other, *config.types.values())
+    budget = min(min(row.token_budget, row.output_token_budget) for row in rows)
     counter = default_counter() if counts else quick_counter(budget)
     folder = Path(root) if root else beside
     return Judge(config, LocalFiles(folder), form, counter, folder)

@@ -180,8 +180,9 @@ class Tools:
         _, found = await self._api.call("GET", f"/handoffs/{reference}", wait=wait)
         judgement = _judgement(found, self._api.url)
         if start and judgement.state == "approved":
-            path = f"/handoffs/{reference}/use"
-            status, used = await self._api.call("POST", path, idempotency_key=judgement.handoff_id, takes=(200, 409))
+            # A header can't hold every id of a sender.
+            path, key = f"/handoffs/{reference}/use", str(found["id"])
+            status, used = await self._api.call("POST", path, idempotency_key=key, takes=(200, 409))
             judgement.may_start = status == 200
             judgement.approval = str(used.get("approval") or "") if status == 409 else "used"
             judgement.why = "The next agent may start." if status == 200 else _cut(used.get("detail"), _LONGEST_TEXT)

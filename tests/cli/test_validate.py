@@ -180,6 +180,15 @@ def test_a_document_that_could_be_over_its_budget_is_counted():
     assert f"is {counts['total']:,} tokens" in " ".join(done.stdout.split())
 
 
+def test_an_output_is_counted_if_only_its_own_budget_is_small(tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"rows": [{"handoff_type": "*", "output_token_budget": 100}]}))
+    output = {"parsed_output": {"_output_type": "Note", "text": "one two " * 20}, "envelope": {"agent_id": "writer"}}
+    done = fed(json.dumps(output), "validate", "-", "--policy", str(policy))
+    assert "writer" in done.stdout
+    assert "tokens.over_budget" not in done.stdout
+
+
 def test_nothing_is_loaded_that_judging_needs_not(tmp_path):
     path = written(tmp_path / "good.json", payload())
     heavy = (

@@ -101,6 +101,15 @@ def test_evidence_may_be_a_dict_or_a_text(client: Client, server: FakeServer) ->
     assert second["context"] == {"context": "A question"}
 
 
+def test_large_tables_stay_readable_to_the_server(client: Client, server: FakeServer) -> None:
+    rows = [{f"column {number}": "a cell with some text" for number in range(20)}] * 20
+    tables = {f"table {number}": rows for number in range(40)}
+    client.send("a", "b", {}, context=tables, evidence=tables)
+    (sent,) = server.wait_for(1)
+    assert "a cell" in sent["context"]["context"]
+    assert ["a cell" in one["content"] for one in sent["evidence"]] == [True]
+
+
 def test_secrets_are_masked_before_they_reach_the_disk(create: Callable[..., Client], tmp_path: Path) -> None:
     client = create(NOWHERE)
     client.send("a", "b", {"password": "hunter2", "note": "key sk-abcdefghij1234567890"}, trace="sk-of-a-trace-1234567")

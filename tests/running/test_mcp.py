@@ -131,7 +131,7 @@ def test_a_refusal_shows_only_the_members_that_an_error_has() -> None:
 
 
 def test_a_held_handoff_waits_and_its_approval_is_used_once(running: Up, key: str, client: httpx.Client) -> None:
-    trace, held_id = str(uuid4()), f"held/{uuid4()}"
+    trace, held_id = str(uuid4()), f"任务/{uuid4()}"
 
     def decide() -> None:
         # With a reason, the return to an agent of the declared chain is held.

@@ -1,3 +1,4 @@
+import codecs
 import gzip
 import io
 import json
@@ -24,6 +25,17 @@ def test_one_document_over_several_lines_is_one(tmp_path, name):
     text = json.dumps({"a": 1, "b": [1, 2]}, indent=2).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     assert pieces(tmp_path / name) == [(1, text)]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_not_part_of_the_first_document(tmp_path, packed):
+    lines = codecs.BOM_UTF8 + b'{"a": 1}\r\n{"b": 2}\r\n'
+    path = tmp_path / "a.txt"
+    path.write_bytes(gzip.compress(lines) if packed else lines)
+    assert pieces(path) == [(1, b'{"a": 1}'), (2, b'{"b": 2}')]
+    assert [piece.number for piece in Documents(str(path)).pieces()] == [1, 2]
+    path.write_bytes(codecs.BOM_UTF8 + b'[{"a": 1}, 2]')
+    assert pieces(path) == [(1, b'{"a": 1}'), (2, b"2")]
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1024])

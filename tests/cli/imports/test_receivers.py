@@ -103,6 +103,17 @@ def test_documents_go_together_and_what_is_not_json_alone(server):
     assert raw == b"not json"
 
 
+def test_a_document_over_several_lines_is_one_line_of_the_batch(server):
+    server.script = [(200, {}, {"items": [{"status": 202}]})]
+    client = ServerReceiver(server.url, "secret")
+    (answer,) = client.send([make_item(1, b'{\n  "handoff_id": "a",\n  "data": [\n    1\n  ]\n}', Occurrences())])
+    client.close()
+    assert answer.status == 202
+    ((_, _, body),) = server.seen
+    assert b"\n" not in body
+    assert json.loads(body)["document"] == {"handoff_id": "a", "data": [1]}
+
+
 def test_it_waits_as_long_as_the_server_asks(server, slept):
     server.script = [(429, {"Retry-After": "7"}, {}), (503, {}, b"busy"), (200, {}, TAKEN), (422, {}, REJECTED)]
     assert len(send(server)) == 3

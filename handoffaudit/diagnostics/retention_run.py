@@ -276,9 +276,8 @@ def _detach(found: Sequence[Partition]) -> bool:
 def _finish(tenant: Tenant, one: RetentionRun) -> None:
     _update(one, {"finished_at": timezone.now()})
     if one.number:
-        rule = _rule_of(one)
-        terms = Terms(rule, one.started_at, NO_HOLDS)
-        target = KINDS[rule.name]
+        terms = Terms(_rule_of(one), one.started_at, legal_holds.read(tenant))
+        target = KINDS[terms.rule.name]
         detail = {
             "removed": one.number,
             "kept_days": one.days,
@@ -287,7 +286,8 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
         }
         if one.types:
             detail["kept_days_by_type"] = one.types
-        if legal_holds.read(tenant) and (held := _count(target, target.old(tenant, terms))):
+        old, due = target.old(tenant, terms), target.list_due(tenant, terms).values("pk")
+        if terms.holds and (held := _count(target, old.exclude(pk__in=due))):
             detail["held"] = held.number
         audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
         log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)

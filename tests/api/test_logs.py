@@ -95,6 +95,14 @@ def test_lines_are_found_with_what_they_say(api: httpx.Client) -> None:
         assert [line["number"] for line in found] == numbers
 
 
+def test_details_that_are_too_deep_to_be_written_are_cut(api: httpx.Client) -> None:
+    deep = b"[" * 300 + b"]" * 300
+    api.post("/logs", params={"source": "a.log"}, content=TRACE.replace(b'{"agent":"a"}', deep))
+    index.drain()
+    [line] = api.get("/logs").json()["items"]
+    assert (line["kind"], line["text"].count("["), str(line["fields"]["details"]).count("[")) == ("trace", 300, 64)
+
+
 def test_nobody_else_sees_them(api: httpx.Client, other: httpx.Client) -> None:
     taken = api.post("/logs", params={"source": "a.log"}, content=gate_lines(1, 3)).json()
     index.drain()

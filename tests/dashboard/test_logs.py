@@ -205,6 +205,12 @@ def test_a_very_long_line_does_not_fill_the_page(sign_in: SignIn, viewer: Person
     assert len(sign_in(viewer).get(ADDRESS).content) < 1_000_000
 
 
+def test_a_line_with_very_deep_details_is_shown(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    details = trace(moment()).replace('"planner"', "[" * 1000 + "]" * 1000)
+    take(tenant, details)
+    assert shown(sign_in(viewer)) == ["trace"]
+
+
 def test_pages_go_back_through_all_lines_once(sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(logs, "LINES", 3)
     take(tenant, *(gate(moment(20 - number), details=f"number {number}") for number in range(8)))

@@ -8,18 +8,20 @@ from typing import Any, Final
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.diagnostics import erasure
 from handoffaudit.diagnostics.models import Erasure, ErasureState
 from handoffaudit.diagnostics.removal import TITLES
 from handoffaudit.handoffs import legal_holds
 from handoffaudit.handoffs.models import HoldScope, LegalHold
 
+# The number of holds on one page.
 MOST_HOLDS: Final = 100
 SCOPES: Final = (
     (HoldScope.HANDOFF.value, "One handoff"),
@@ -79,9 +81,14 @@ def holds_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _holds(
     request: HttpRequest, who: TenantMembership, given: Mapping[str, str], error: str = "", status: int = 200
 ) -> HttpResponse:
+    before = number(given.get("before", ""))
+    found = legal_holds.list_holds(who.tenant, before=before, limit=MOST_HOLDS + 1)
+    address = reverse("dashboard:holds", args=[who.tenant.slug])
     context = {
         "tab": "retention",
-        "holds": legal_holds.list_holds(who.tenant, limit=MOST_HOLDS),
+        "holds": found[:MOST_HOLDS],
+        "newest": address if before is not None else "",
+        "next": f"{address}?before={found[MOST_HOLDS - 1].pk}" if len(found) > MOST_HOLDS else "",
         "scopes": SCOPES,
         "scope": given.get("scope", ""),
         "key": given.get("key", "")[: legal_holds.LONGEST_KEY],

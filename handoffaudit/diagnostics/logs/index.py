@@ -46,7 +46,7 @@ def leave_out_reported(tenant_id: int, summed: Tally, text: bytes) -> None:
     if not known:
         return
     for raw in text.split(b"\n"):
-        if not raw.startswith(b"agent="):
+        if b"run=" not in raw:
             continue
         line = read_bytes(raw)
         if isinstance(line, HealthLine) and _identify(line) in known:

@@ -249,9 +249,9 @@ class LogWriter:
             row.known = known.count(b"\n")
             if write.kept == write.begun:
                 row.occurrence = write.piece.occurrence
-            if row.parsed_at is not None:
-                # If the last known line had no line end, it is longer now, so it is counted again.
-                row.counted = known.rfind(b"\n") + 1
+            # If the last known line had no line end, it is longer now, so it is counted again. The lines of a parked
+            # block are not counted yet.
+            row.counted = min(row.counted, known.rfind(b"\n") + 1)
         row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
         row.digest = digest_of(write.text) if write.tail else write.piece.digest
         row.first_line, row.lines = write.first_line, write.text.removesuffix(b"\n").count(b"\n") + 1
@@ -276,7 +276,7 @@ class LogWriter:
         if not still.exists():
             raise _Moved
         made.row.save(force_update=True)
-        if tail.parsed_at is not None:
+        if tail.counted == tail.size:
             known = made.write.text[: made.write.kept]
             self._take_back(tail, known[known.rfind(b"\n") + 1 :])
 

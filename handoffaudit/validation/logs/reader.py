@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, to_json
 from handoffaudit.validation.logs.lines import GATE_EVENTS, TRACE_EVENTS, BadLine, GateLine, HealthLine, Line, TraceLine
 from handoffaudit.validation.text import closest, either, show, type_name
 
@@ -335,7 +336,8 @@ def _trace(line: str) -> TraceLine:
         fields = orjson.loads(line)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Fault(f"expected a JSON object, but the line is not valid JSON ({error})") from None
-    return trace_of(fields)
+    # Neither orjson nor json can write values that are as deep as orjson can read.
+    return trace_of(to_json(fields) if could_be_deeper(line.encode(), MAX_DEPTH) else fields)
 
 
 def trace_of(given: dict[str, Any]) -> TraceLine:

@@ -6,9 +6,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.settings import removal
 from handoffaudit.dashboard.settings import retention as settings_page
 from handoffaudit.diagnostics.models import Erasure
-from handoffaudit.handoffs import db, judge
+from handoffaudit.handoffs import db, judge, legal_holds
 from handoffaudit.handoffs.partitions import week_of
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import Kind, PolicyVersion
@@ -18,6 +19,7 @@ from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
 from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
+from tests.handoffs.support import judged, payload
 from tests.pages import only, text_of
 
 PAGE = "/t/acme/settings/retention/"
@@ -188,6 +190,18 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
     log = as_admin.get("/t/acme/settings/audit/").text
     assert "removed by retention" in log
     assert "removed: 101" in log
+
+
+def test_every_active_hold_can_be_reached_and_lifted(as_admin: Client, tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(removal, "MOST_HOLDS", 2)
+    for number in range(3):
+        handoff = judged(tenant, payload(handoff_id=f"held-{number}"))
+        legal_holds.place(tenant=tenant, scope="handoff", key=str(handoff.pk), reason="a case", actor="ada")
+    page = as_admin.get("/t/acme/settings/retention/holds/")
+    older = as_admin.get(page.context["next"])
+    assert [text.count("Lift hold") for text in (page.text, older.text)] == [2, 1]
+    assert "held-0" in older.text
+    assert older.context["next"] == page.context["newest"] == ""
 
 
 def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from tests.diagnostics.logs.support import counted, gate_lines
+from tests.diagnostics.logs.support import counted, gate_lines, send
 
 
 @pytest.fixture
@@ -66,3 +66,13 @@ def test_it_stops_in_time_and_says_so(waiting: LogImport, monkeypatch: pytest.Mo
     assert not index.drain(-1.0)
     assert LogBlock.objects.filter(parsed_at=None).exists()
     assert LogBlock.objects.exclude(parsed_at=None).count() == 1
+
+
+def test_a_parked_block_is_counted_whole_when_its_log_grows(tenant: Tenant, settings) -> None:
+    log = gate_lines(1, 5)
+    store.store_log(tenant, "app.log", "a test", [log[:-8]])
+    LogBlock.objects.update(claim=uuid.uuid4(), tries=settings.LEASE_TRIES)
+    run_out()
+    assert index.park_exhausted() == 1
+    send(tenant, log + gate_lines(6, 9))
+    assert counted(tenant) == {"gate": 9}

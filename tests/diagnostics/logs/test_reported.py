@@ -25,6 +25,12 @@ def test_the_line_of_a_report_is_not_counted_beside_it(tenant: Tenant) -> None:
     assert health(tenant) == {"schema_invalid": 1}
 
 
+def test_nor_is_it_with_its_pairs_in_another_order(tenant: Tenant) -> None:
+    agent, phase, rest = line_of(tenant).split(b" ", 2)
+    send(tenant, b" ".join((phase, agent, rest)))
+    assert health(tenant) == {"schema_invalid": 1}
+
+
 @pytest.mark.parametrize(
     ("there", "other"),
     [

@@ -74,6 +74,13 @@ def test_a_large_log_sent_again_or_grown_counts_what_is_new(tenant: Tenant) -> N
     assert counted(tenant) == {"gate": 22_000}
 
 
+def test_a_first_line_that_is_longer_than_a_part_is_one_bad_line(tenant: Tenant) -> None:
+    long = b"x" * 500_000
+    made = finished(receive(tenant, long + b"\n" + gate_lines(1, 500)))
+    assert (told(made), made.error) == ({"lines": 501, "known": 0, "read": 500, "bad": 1}, "")
+    assert told(finished(receive(tenant, long, "one line"))) == {"lines": 1, "known": 0, "read": 0, "bad": 1}
+
+
 def test_equal_blocks_in_several_parts_are_told_apart(tenant: Tenant) -> None:
     log = b"x\n" * 300_000
     assert finished(receive(tenant, log)).bad == 300_000

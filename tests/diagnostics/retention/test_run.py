@@ -92,6 +92,20 @@ def test_one_entry_of_the_audit_log_tells_of_each_run_that_removed_something(ten
     )
 
 
+def test_a_report_counts_as_held_only_what_a_hold_keeps(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(retention_run, "BATCH", 1)
+    kept = aged(judged(tenant, payload()), 50)
+    legal_holds.place(tenant=tenant, scope="handoff", key=str(kept.pk), reason="a case", actor="ada")
+    calls(tenant, 40, 41, 42)
+    ModelCall.objects.create(id=old_id(43), tenant=tenant, handoff=kept.pk, at=days_ago(43))
+    keep(tenant, model_calls=30)
+    assert retention_run.remove_due(0) is False
+    keep(tenant, model_calls=None)
+    run_all()
+    [entry] = AuditEntry.objects.filter(tenant=tenant, action=retention_run.REMOVED)
+    assert (entry.detail["removed"], entry.detail["held"], left(tenant)) == (1, 1, 3)
+
+
 def test_a_rule_is_carried_out_an_hour_after_it_was_saved(tenant: Tenant) -> None:
     calls(tenant, 40)
     keep(tenant, model_calls=30)

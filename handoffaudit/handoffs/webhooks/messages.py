@@ -91,7 +91,7 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
     flag = " and flagged" if payload.get("event") == EventType.VERDICT and handoff["flagged"] else ""
     subject = f"{handoff['state'].capitalize()}{again}{flag}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
-    note = [f"Note: {payload['note']}"] if payload.get("note") else []
+    note = [f"Note: {_printable(payload['note'])}"] if payload.get("note") else []
     return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
 
 

@@ -27,7 +27,7 @@ from handoffaudit.handoffs import judge_leases, partitions
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.leases import NamedLease, background_part, work_clock
 from handoffaudit.handoffs.models import Event, State, Verdict
-from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_missing, match_gaps
+from handoffaudit.handoffs.webhooks.events import MOST_GAPS, Gap, close_gaps, find_arrived, find_missing
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import signatures
 from handoffaudit.trust.models import Seal, SealKind, SealProgress, TrustLease
@@ -213,7 +213,7 @@ def seal_batch(key: SealKey) -> bool:
     gaps: list[Gap] = [(first, last, at) for first, last, at in progress.gaps]
     if not ids and not gaps:
         return False
-    came = list(Event.objects.filter(match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    came = find_arrived(gaps, BATCH)
     now, batch = time.time(), _Batch(ids[-1] if ids else progress.reached)
     left = close_gaps(gaps, came, now) + find_missing(progress.reached, ids, now)
     if not ids and not came and len(left) == len(gaps):

@@ -310,6 +310,19 @@ def test_an_event_that_commits_late_is_sealed(tenant: Tenant) -> None:
     assert sorted(listed) == [decided.pk, late + 100]
 
 
+def test_all_events_of_two_large_transactions_at_once_are_sealed(tenant: Tenant) -> None:
+    judged(tenant, circular())
+    seal_all()
+    last = Event.objects.latest("id")
+    same = {name: getattr(last, name) for name in ("tenant_id", "handoff_id", "at", "actor_kind", "actor", "to_state")}
+    for first in (2, 1):
+        ids = range(last.pk + first, last.pk + 601, 2)
+        Event.objects.bulk_create([Event(id=pk, **same) for pk in ids])
+        seal_all()
+    listed = [one.number for seal in Seal.objects.all() for one in unpack(bytes(seal.rows)) if one.kind == EVENT]
+    assert sorted(listed) == list(range(last.pk, last.pk + 601))
+
+
 def test_the_digest_of_a_row_does_not_depend_on_the_database(tenant: Tenant) -> None:
     event = Event(
         pk=7,

@@ -159,8 +159,8 @@ class TooMany(ReviewError):
 
 
 def check_note(note: str) -> str:
-    """Return the note in its stored form, trimmed and without NUL characters. Raise `NoteTooLong`."""
-    note = note.strip().replace("\x00", "")
+    """Return the note in its stored form, trimmed, without NUL and CR LF. Raise `NoteTooLong`."""
+    note = note.replace("\x00", "").replace("\r\n", "\n").strip()
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))
     return note

@@ -60,12 +60,13 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
-        approvals.withdraw([handoff])
     if decided.from_state == State.HELD and handoff.review_due_at is None:
         # A later LLM check cleared the review deadline, so the handoff gets a new deadline.
         limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
+    # A worker that carries an approval over to a retry locks the handoff before the approval, too.
+    approvals.withdraw([handoff])
     event_log.log_decision(handoff, actor, reason)
 
 

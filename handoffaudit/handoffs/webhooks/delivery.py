@@ -231,9 +231,9 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
-    """End a delivery that waited too long without a try, or that a later mail replaces; return whether it was ended."""
+    """End a delivery that waited too long for its result, or that a later mail replaces; return whether it ended."""
     now = timezone.now()
-    if now - delivery.created_at > TOO_OLD and not delivery.tries:
+    if now - delivery.created_at > TOO_OLD and delivery.last_ms is None and not delivery.last_error:
         why = "The delivery waited for three days without a try: earlier deliveries failed, or the webhook was paused."
         _give_up(lease, delivery, {"last_error": why})
         return True

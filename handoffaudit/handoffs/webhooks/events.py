@@ -7,6 +7,7 @@ in seconds since 1970.
 
 import time
 import uuid
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,17 +30,26 @@ from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, li
 # An event that is still missing after this time will never appear, because no transaction with events takes longer.
 GAP_SECONDS: float = 120.0
 
-MOST_GAPS: Final = 200
+# Two workers that store the events of 400 handoffs each at the same time can leave a gap after every id.
+MOST_GAPS: Final = 5000
+
+# SQLite refuses a condition with a thousand parts.
+_GAPS_AT_ONCE: Final = 200
 
 Gap = tuple[int, int, float]
 
 
-def match_gaps(gaps: Iterable[Gap]) -> Q:
-    """Return the condition for events whose ids are in a gap."""
-    condition = Q()
-    for first, last, _ in gaps:
-        condition |= Q(id__gte=first, id__lte=last)
-    return condition
+def find_arrived(gaps: Sequence[Gap], most: int) -> list[int]:
+    """Return the ids of events that are in the gaps now, at most `most`."""
+    found: list[int] = []
+    for start in range(0, len(gaps), _GAPS_AT_ONCE):
+        condition = Q()
+        for first, last, _ in gaps[start : start + _GAPS_AT_ONCE]:
+            condition |= Q(id__gte=first, id__lte=last)
+        found += Event.objects.filter(condition).values_list("id", flat=True)[: most - len(found)]
+        if len(found) == most:
+            break
+    return found
 
 
 def find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
@@ -49,11 +59,11 @@ def find_missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
 
 def close_gaps(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
     """Return the gaps that still have missing events, without gaps older than `GAP_SECONDS`."""
-    there, left = set(came), []
+    there, left = sorted(set(came)), []
     for first, last, at in gaps:
         if now - at > GAP_SECONDS:
             continue
-        inside = sorted(one for one in there if first <= one <= last)
+        inside = there[bisect_left(there, first) : bisect_right(there, last)]
         left += [(low + 1, high - 1, at) for low, high in pairwise([first - 1, *inside, last + 1]) if high - low > 1]
     return left
 
@@ -213,7 +223,7 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     gaps: list[Gap] = [(first, last, at) for first, last, at in mark.gaps]
     if not ids and not gaps:
         return 0, False
-    came = list(Event.objects.filter(match_gaps(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    came = find_arrived(gaps, BATCH)
     reached = ids[-1] if ids else mark.reached
     now = time.time()
     left = close_gaps(gaps, came, now) + find_missing(mark.reached, ids, now)

@@ -118,6 +118,8 @@ def send_test(subscriber: Subscriber) -> Answer:
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Send a finished or waiting delivery as soon as possible, with the full number of tries.
 
+    A finished delivery is sent however old it is.
+
     Raise `Refused` if the webhook is paused, for a test event, and for a delivery that is being sent. Raise
     `Subscriber.DoesNotExist` or `Delivery.DoesNotExist` if the tenant has no such webhook or delivery.
     """

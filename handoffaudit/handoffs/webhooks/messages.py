@@ -91,7 +91,7 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
     flag = " and flagged" if payload.get("event") == EventType.VERDICT and handoff["flagged"] else ""
     subject = f"{handoff['state'].capitalize()}{again}{flag}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
-    note = [f"Note: {payload['note']}"] if payload.get("note") else []
+    note = [f"Note: {_printable(payload['note'])}"] if payload.get("note") else []
     return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
 
 
@@ -195,6 +195,9 @@ KINDS = (SubscriberKind.SLACK, SubscriberKind.TEAMS)
 LONGEST_TITLE = 150
 LONGEST_TEXT = 2500
 
+# In a message to Teams, each line takes about 70 bytes more than its text.
+_MOST_LINES = 100
+
 _MOST_REASONS = 5
 
 _ITEMS = ("handoff", "alert", "group", "report")
@@ -256,7 +259,8 @@ def _escape(text: str) -> str:
 def _teams(message: Message) -> dict[str, Any]:
     # A `TextBlock` would read Markdown in the words of senders; a `TextRun` is plain.
     runs: list[dict[str, str]] = [{"text": message.title, "weight": "Bolder", "size": "Medium"}]
-    runs += [{"text": line} for line in message.text.split("\n") if line]
+    lines = [line for line in message.text.split("\n") if line]
+    runs += [{"text": line} for line in [*lines[:_MOST_LINES], *(["…"] if len(lines) > _MOST_LINES else [])]]
     body = [{"type": "RichTextBlock", "inlines": [{"type": "TextRun", **run}]} for run in runs]
     card: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -43,7 +43,7 @@ def test_held_and_rejected_ones_are_decided(tenant: Tenant, decide, document, de
     assert_counts_are_right()
 
 
-@pytest.mark.parametrize("note", ["", "  \n\t ", "\0"])
+@pytest.mark.parametrize("note", ["", "  \n\t ", "\0", "\0 \0"])
 def test_approving_what_was_rejected_needs_a_note(tenant: Tenant, decide, note: str) -> None:
     handoff = judged(tenant, circular())
     with pytest.raises(NoteRequired):
@@ -61,6 +61,13 @@ def test_a_note_has_a_length_that_is_told(tenant: Tenant, decide) -> None:
     with pytest.raises(NoteTooLong, match="5,001"):
         decide(handoff, "approve", "x" * (MAX_NOTE + 1))
     assert decide(handoff, "approve", "x" * MAX_NOTE).state == State.APPROVED
+
+
+def test_a_line_break_of_a_form_counts_as_one_character(tenant: Tenant, decide) -> None:
+    # A form sends CR LF for each line break. The `maxlength` of its field counts one character.
+    handoff = judged(tenant, held())
+    decide(handoff, "approve", "x\r\n" * (MAX_NOTE // 2 - 1) + "xx")
+    assert queries.events(handoff)[-1].reason == "x\n" * (MAX_NOTE // 2 - 1) + "xx"
 
 
 def test_a_handoff_to_itself_can_be_declined_and_never_approved(tenant: Tenant, decide) -> None:

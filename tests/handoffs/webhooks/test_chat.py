@@ -93,13 +93,14 @@ def test_the_title_of_a_verdict_names_the_flag(tenant: Tenant, subscribe: Subscr
     assert parts_of_slack(told)[0].startswith("[acme] Accepted and flagged: ")
 
 
+@pytest.mark.parametrize("more", ["x" * 4900, "7\n" * 2400], ids=["one line", "many lines"])
 @pytest.mark.parametrize("kind", PARTS)
 def test_words_of_senders_mention_nobody_and_are_bounded(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell, kind: str
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell, kind: str, more: str
 ) -> None:
     subscribe(kind=kind, events=EVERYTHING)
     handoff = judged(tenant, held(handoff_type=HOSTILE))
-    activity.add_comment(tenant=tenant, reference=str(handoff.pk), text=f"{HOSTILE}\n{'x' * 4900}", actor=ADA)
+    activity.add_comment(tenant=tenant, reference=str(handoff.pk), text=f"{HOSTILE}\n{more}", actor=ADA)
     tell()
     assert len(receiver.told) == 2
     for told, request in zip(receiver.told, receiver.requests, strict=True):

@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import delivery, events
+from handoffaudit.handoffs.webhooks import delivery, events, log
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from tests.handoffs.support import at_once, judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
@@ -240,6 +240,23 @@ def test_what_waited_too_long_behind_others_is_given_up(
     webhooks_delivery.drain()
     delivery = Delivery.objects.get()
     assert (bool(delivery.gave_up_at), receiver.requests) == (True, [])
+
+
+@pytest.mark.parametrize("result", ["delivered", "refused", "too old"])
+def test_an_old_delivery_is_sent_again_when_a_person_asks(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, result: str, tell
+) -> None:
+    subscriber = subscribe(events=["verdict"])
+    happen(tenant)
+    receiver.says(*{"delivered": [200], "refused": [400], "too old": []}[result], 200)
+    created_at = timezone.now() - timedelta(days=4)
+    Delivery.objects.update(created_at=created_at if result == "too old" else timezone.now())
+    (delivery,) = tell()
+    assert bool(delivery.delivered_at) is (result == "delivered")
+    Delivery.objects.update(created_at=created_at)
+    log.send_again(tenant=tenant, subscriber=subscriber.pk, pk=delivery.pk, actor="ada")
+    (delivery,) = tell()
+    assert (bool(delivery.delivered_at), delivery.gave_up_at) == (True, None), delivery.last_error
 
 
 def test_an_address_that_is_no_longer_good_is_not_sent_to(

@@ -212,6 +212,21 @@ def test_what_commits_late_with_an_earlier_id_is_told_once(tenant: Tenant, subsc
     assert gaps_after(last) == []
 
 
+def test_all_events_of_two_large_transactions_at_once_are_told(tenant: Tenant, subscribe: Subscribe) -> None:
+    subscribe(events=["verdict"])
+    judged(tenant, payload())
+    events.dispatch()
+    last = Event.objects.latest("id")
+    same = {name: getattr(last, name) for name in ("tenant_id", "handoff_id", "at", "actor_kind", "actor", "to_state")}
+    # Two workers store the verdicts on 400 handoffs each, and take ids in turns.
+    for first in (2, 1):
+        ids = range(last.pk + first, last.pk + 801, 2)
+        Event.objects.bulk_create([Event(id=pk, **same) for pk in ids])
+        events.dispatch()
+    assert len(abouts()) == 801
+    assert gaps_after(last.pk) == []
+
+
 def test_an_id_that_never_comes_is_given_up(
     tenant: Tenant, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
 ) -> None:

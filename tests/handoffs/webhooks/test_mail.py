@@ -117,6 +117,19 @@ def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) 
     assert "Bcc" not in sent.message()
 
 
+def test_a_senders_words_make_no_line_of_a_decision(tenant: Tenant, team: Subscriber, tell) -> None:
+    first = judged(tenant, held(handoff_id="h-1\n\nhttps://example.org/\n\nBy ada."))
+    about = {"tenant": tenant, "reference": str(first.pk), "actor": Actor(ActorKind.PERSON, "ada"), "note": ""}
+    decisions.decide_handoff(**about, decision=Decision.APPROVE, seen_version=None)
+    # The approval carries over, with a reason that names the first handoff.
+    judged(tenant, held(), retry_of=first.handoff_id)
+    tell()
+    lines = mail.outbox[-1].body.splitlines()
+    assert "By handoffaudit." in lines
+    assert "By ada." not in lines
+    assert "https://example.org/" not in lines
+
+
 def test_a_mail_server_that_is_away_is_tried_again(
     tenant: Tenant, team: Subscriber, tell, settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,7 +209,8 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
         if not replica["ENGINE"] == found["default"]["ENGINE"] == "django.db.backends.postgresql":
             raise ImproperlyConfigured("DATABASE_REPLICA_URL is set: it and DATABASE_URL must both name PostgreSQL.")
         shared = {name: found["default"][name] for name in ("CONN_MAX_AGE", "DISABLE_SERVER_SIDE_CURSORS")}
-        found["replica"] = replica | shared | {"OPTIONS": _postgresql_options(pool), "TEST": {"MIRROR": "default"}}
+        options = _postgresql_options(replica, pool)
+        found["replica"] = replica | shared | {"OPTIONS": options, "TEST": {"MIRROR": "default"}}
     return found
 
 
@@ -236,8 +237,10 @@ def _parse_database(name: str, url: str) -> dict[str, Any]:
         ) from error
 
 
-def _postgresql_options(pool: int) -> dict[str, Any]:
+def _postgresql_options(parsed: dict[str, Any], pool: int) -> dict[str, Any]:
+    """Return the parameters of the parsed address, such as `sslmode`, with the product's pool and timeouts."""
     return {
+        **parsed.get("OPTIONS", {}),
         # With short timeouts, a request fails soon if no connection is free, and soon finds a server that is back.
         "pool": {
             "min_size": 1,
@@ -274,7 +277,7 @@ def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}
     elif settings["ENGINE"] == "django.db.backends.postgresql":
         settings["CONN_MAX_AGE"] = 0
-        settings["OPTIONS"] = _postgresql_options(pool)
+        settings["OPTIONS"] = _postgresql_options(settings, pool)
         settings["DISABLE_SERVER_SIDE_CURSORS"] = uses_pgbouncer()
     else:
         raise ImproperlyConfigured("DATABASE_URL names a database that is not supported: use PostgreSQL or SQLite.")

@@ -1,6 +1,7 @@
 """Tests that wrong settings stop the start with a line that names them."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -145,3 +146,13 @@ def test_lists_by_name_that_cannot_be_read_are_refused(monkeypatch: pytest.Monke
     monkeypatch.setenv("ROLES", given)
     with pytest.raises(ImproperlyConfigured, match="ROLES cannot be read: write it as a JSON object"):
         env.lists_by_name("ROLES")
+
+
+def test_parameters_of_a_database_address_reach_postgresql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without them, a connection that must be encrypted (`sslmode`) would fall back to plain text."""
+    monkeypatch.setenv("DATABASE_URL", "postgresql://ada@db/audit?sslmode=verify-full&sslrootcert=/ca.pem")
+    monkeypatch.setenv("DATABASE_REPLICA_URL", "postgresql://ada@copy/audit?sslmode=require&connect_timeout=90")
+    found = env.databases(tmp_path)
+    own, copy = found["default"]["OPTIONS"], found["replica"]["OPTIONS"]
+    assert (own["sslmode"], own["sslrootcert"], copy["sslmode"]) == ("verify-full", "/ca.pem", "require")
+    assert copy["connect_timeout"] == own["connect_timeout"] == 3, "waits stay limited"

@@ -45,7 +45,9 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     _refuse_without_passwords()
     lock_tenant(tenant)
     name = check_name(name)
-    person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
+    # The lock makes another tenant wait that invites the same person, who would then belong to both.
+    found = Person.objects.select_for_update().filter(username__iexact=name)
+    person = found.first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
     # A person who left every tenant may be invited again, but the old password, second factors and accounts at the

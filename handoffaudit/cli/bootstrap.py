@@ -1,6 +1,8 @@
 """Start of Django for the commands that need it, with a database that is ready for use."""
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handoffaudit.cli import Stop
@@ -39,20 +41,36 @@ def describe_unwritable(error: OSError) -> str:
     )
 
 
-def refuse_no_data() -> None:
-    """Raise `Stop` if there is no data folder with a database. Call the function before Django is loaded.
+def find_database_file() -> Path | None:
+    """Return the file of the SQLite database, or None if `DATABASE_URL` names no SQLite file."""
+    url = os.environ.get("DATABASE_URL")
+    if not url:
+        return data_folder() / DATABASE_FILE
+    import dj_database_url
 
-    If `DATABASE_URL` is set, the function does nothing.
+    # The settings report an address that cannot be read.
+    with suppress(ValueError, KeyError):
+        parsed = dj_database_url.parse(url)
+        if parsed["ENGINE"] == "django.db.backends.sqlite3":
+            return Path(str(parsed["NAME"])).absolute()
+    return None
+
+
+def refuse_no_data() -> None:
+    """Raise `Stop` if there is no SQLite file of the database. Call the function before Django is loaded.
 
     Only a start of the server and `manage migrate` create a database. Another command that created one would answer
     about an empty database, and create keys that the server does not know.
     """
-    folder = data_folder()
-    if not os.environ.get("DATABASE_URL") and not (folder / DATABASE_FILE).is_file():
-        raise Stop(
-            f"There is no data in {folder}: name the folder that handoffaudit up was started with, by --data or"
-            " HANDOFFAUDIT_DATA."
-        )
+    file = find_database_file()
+    if file is None or file.is_file():
+        return
+    if os.environ.get("DATABASE_URL"):
+        raise Stop(f"There is no database {file}: correct DATABASE_URL.")
+    raise Stop(
+        f"There is no data in {file.parent}: name the folder that handoffaudit up was started with, by --data or"
+        " HANDOFFAUDIT_DATA."
+    )
 
 
 def start_with_database() -> None:

@@ -11,16 +11,15 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli import Stop
-from handoffaudit.cli.bootstrap import actor_name, find_tenant, refuse_no_data, start_django, start_with_database
-from handoffaudit.cli.terminal import (
-    DATABASE_FILE,
-    ProgressLine,
-    data_folder,
-    data_option,
-    example,
-    json_option,
-    tenant_option,
+from handoffaudit.cli.bootstrap import (
+    actor_name,
+    find_database_file,
+    find_tenant,
+    refuse_no_data,
+    start_django,
+    start_with_database,
 )
+from handoffaudit.cli.terminal import ProgressLine, data_option, example, json_option, tenant_option
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 # The backup copies this many pages (of 4 KiB) before it reports progress and reacts to Ctrl-C.
@@ -42,10 +41,9 @@ def backup(file: Path) -> None:
     and authenticator apps and recovery codes stop working; seal-key signs the seals. To restore, stop the server, put
     FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the server.
     """
-    if os.environ.get("DATABASE_URL"):
+    if (database := find_database_file()) is None:
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
     refuse_no_data()
-    database = data_folder() / DATABASE_FILE
     try:
         if file.exists():
             raise Stop(f"{file} is there already: name a new file.")

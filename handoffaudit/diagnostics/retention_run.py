@@ -282,7 +282,7 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
             "removed": one.number,
             "kept_days": one.days,
             "before": one.before.isoformat(timespec="seconds"),
-            "seconds": round((timezone.now() - one.started_at).total_seconds(), 1),
+            "seconds": max(0.0, round((timezone.now() - one.started_at).total_seconds(), 1)),
         }
         if one.types:
             detail["kept_days_by_type"] = one.types

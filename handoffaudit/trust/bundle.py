@@ -352,8 +352,11 @@ def _note_lines(subject: Subject, pks: Sequence[uuid.UUID]) -> Iterator[bytes]:
 def _audit_lines(subject: Subject) -> Iterator[bytes]:
     """Yield the entries of the audit log from the first handoff to now, without gaps, at most `MOST_ENTRIES`."""
     since = min(one.received_at for one in subject.handoffs)
-    entries = AuditEntry.objects.filter(tenant=subject.tenant, at__gte=since).order_by("number")
-    for entry in subject.take("audit_entries", entries, MOST_ENTRIES):
+    entries = AuditEntry.objects.filter(tenant=subject.tenant).order_by("number")
+    first = entries.filter(at__gte=since).values_list("number", flat=True).first()
+    # If a clock was set back, later entries may have earlier times.
+    following = entries.filter(number__gte=first) if first is not None else entries.none()
+    for entry in subject.take("audit_entries", following, MOST_ENTRIES):
         text = audit.canonical_entry(entry).decode()
         yield _line({"canonical": text, "previous_hash": entry.previous_hash, "entry_hash": entry.entry_hash})
 

@@ -100,7 +100,7 @@ def verify(tenant: Tenant, key: str | None) -> Report:
 
 
 def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
-    removals, erased = _list_removals(tenant), _list_erased(tenant)
+    excuses = _Excuses.read(tenant)
     before: Seal | None = None
     current: str | None = None
     policies: set[int] = set()
@@ -110,7 +110,9 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
         if is_lost_key(seals.seal_facts(seal)):
             report.notes.append(f"seal {seal.number} replaces a lost key: the old key has not signed it")
         _verify_anchor(tenant, seal, report)
-        policies |= _verify_rows(seal, removals, erased, report)
+        listed = _list_rows(seal, report)
+        excuses = _verify_rows(seal, listed, excuses, report)
+        policies |= {one.number for one in listed if one.kind == POLICY}
         before, current = seal, seals.current_key(seal)
         if current not in report.keys:
             report.keys.append(current)
@@ -164,33 +166,71 @@ def _list_erased(tenant: Tenant) -> dict[tuple[int, int], bytes]:
     return found
 
 
-def _verify_rows(
-    seal: Seal, removals: Sequence[_Removal], erased: Mapping[tuple[int, int], bytes], report: Report
-) -> set[int]:
-    """Compare the sealed rows with the stored rows. Return the ids of the sealed policy versions."""
+@dataclass(frozen=True, slots=True)
+class _Excuses:
+    """The retention runs and the erasures of a tenant, which explain why rows differ from their seals.
+
+    `erased` has the newest digest of each row that an erasure changed.
+    """
+
+    removals: Sequence[_Removal]
+    erased: Mapping[tuple[int, int], bytes]
+
+    @classmethod
+    def read(cls, tenant: Tenant) -> "_Excuses":
+        return cls(_list_removals(tenant), _list_erased(tenant))
+
+
+def _list_rows(seal: Seal, report: Report) -> list[Sealed]:
     try:
-        listed = list(unpack(bytes(seal.rows)))
+        return list(unpack(bytes(seal.rows)))
     except WrongList:
         report.add(f"seal {seal.number}: its list of rows cannot be read")
-        return set()
+        return []
+
+
+def _verify_rows(seal: Seal, listed: Sequence[Sealed], excuses: _Excuses, report: Report) -> _Excuses:
+    """Compare the sealed rows with the stored rows. Return the excuses, which may be read again."""
     stored = seals.read_rows(listed)
     missing = {one.handoff for one in listed if (one.kind, one.number) not in stored}
     # A run first drops whole partitions of verdicts and documents. A hold or a longer term that is set meanwhile may
     # keep the handoffs. So a missing verdict counts as removed if the document is missing, too.
     present = {EVENT: _list_stored(Handoff, missing), VERDICT: _list_stored(HandoffBody, missing)}
+    found = _compare(seal, listed, stored, present, excuses)
+    if found.problems:
+        # A retention run or an erasure may have begun after the excuses were read.
+        excuses = _Excuses.read(seal.tenant)
+        found = _compare(seal, listed, stored, present, excuses)
+    report.rows += found.rows
+    report.removed += found.removed
+    report.erased += found.erased
+    for problem in found.problems:
+        report.add(problem)
+    return excuses
+
+
+def _compare(
+    seal: Seal,
+    listed: Sequence[Sealed],
+    stored: Mapping[tuple[int, int], seals.Row],
+    present: Mapping[int, set[int]],
+    excuses: _Excuses,
+) -> Report:
+    """Return a report on the rows of one seal."""
+    found = Report(rows=len(listed))
     for one in listed:
         row = stored.get((one.kind, one.number))
-        report.rows += 1
-        if row is None and any(_covers(removal, one) for removal in removals) and one.handoff not in present[one.kind]:
-            report.removed += 1
+        is_covered = row is None and any(_covers(removal, one) for removal in excuses.removals)
+        if is_covered and one.handoff not in present[one.kind]:
+            found.removed += 1
         elif row is None:
-            report.add(f"{one}: it is missing, and seal {seal.number} has it")
-        elif row.tenant == seal.tenant_id and row.sealed.digest == erased.get((one.kind, one.number)):
-            report.erased += seal.kind == SealKind.ERASURE
+            found.problems.append(f"{one}: it is missing, and seal {seal.number} has it")
+        elif row.tenant == seal.tenant_id and row.sealed.digest == excuses.erased.get((one.kind, one.number)):
+            found.erased += seal.kind == SealKind.ERASURE
         elif row.sealed != one or row.tenant != seal.tenant_id:
             what = "it, or the hash of the judged document," if one.kind == VERDICT else "it"
-            report.add(f"{one}: {what} was changed after seal {seal.number}")
-    return {one.number for one in listed if one.kind == POLICY}
+            found.problems.append(f"{one}: {what} was changed after seal {seal.number}")
+    return found
 
 
 def _list_removals(tenant: Tenant) -> list[_Removal]:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from handoffaudit.cli import Stop, upkeep
+from handoffaudit.cli.bootstrap import refuse_no_data
 from handoffaudit.cli.terminal import DATABASE_FILE
 
 ROWS = 2000
@@ -90,3 +91,20 @@ def test_a_damaged_copy_is_an_error_and_is_not_left_behind(folder):
     assert done.exception.message.startswith(f"No backup was written, because the database {folder / DATABASE_FILE} is")
     assert "restore a backup" in done.exception.message
     assert not [path for path in folder.iterdir() if path.name.startswith("kept")]
+
+
+def test_the_sqlite_file_of_an_address_is_backed_up(folder, monkeypatch):
+    (folder / DATABASE_FILE).rename(folder / "own.sqlite3")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{folder / 'own.sqlite3'}")
+    assert CliRunner().invoke(upkeep.backup, [str(folder / "kept")]).exit_code == 0
+    with sqlite3.connect(folder / "kept") as copy:
+        assert copy.execute("SELECT count(*) FROM notes").fetchone() == (ROWS,)
+    copy.close()
+
+
+def test_a_command_makes_no_database_at_a_wrong_address(folder, monkeypatch):
+    missing = folder / "typo.sqlite3"
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{missing}")
+    with pytest.raises(Stop, match=r"typo\.sqlite3: correct DATABASE_URL"):
+        refuse_no_data()
+    assert not missing.exists()

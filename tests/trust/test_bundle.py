@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from django.test import Client, TestCase
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
+from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.cli.trust import INCOMPLETE, verify_bundle
 from handoffaudit.handoffs import export
@@ -238,6 +240,18 @@ def test_audit_entries_that_do_not_follow_each_other_are_found(made: Path) -> No
 
     change(made, edit)
     assert any("does not follow" in one for one in check(made, None).problems)
+
+
+def test_a_clock_that_was_set_back_leaves_no_gap_in_the_audit_log(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = judged(tenant, payload())
+    for seconds in (1, -1, 2):
+        moment = found.received_at + timedelta(seconds=seconds)
+        monkeypatch.setattr(audit, "timezone", SimpleNamespace(now=lambda moment=moment: moment))
+        audit.record(tenant=tenant, actor="ada", action="key.create", target="robot", detail={})
+    result = check(write(tmp_path / "one.zip", bundle.about_handoff(tenant, str(found.pk))), own_key().public)
+    assert (result.problems, result.entries) == ([], 3)
 
 
 def zipped(**files: bytes) -> bytes:

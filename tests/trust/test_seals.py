@@ -3,8 +3,10 @@
 import errno
 import hashlib
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -21,7 +23,7 @@ from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import bundle, chain, seals, signatures
 from handoffaudit.trust.bundle_check import check
 from handoffaudit.trust.models import Seal, SealProgress, TrustLease
-from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, SealKey, make_key, unpack
+from handoffaudit.trust.signatures import EVENT, POLICY, VERDICT, Sealed, SealKey, make_key, unpack
 from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.support import circular, judged, payload, submit
 from tests.trust.support import decide, own_key, run_sql, seal_all, sealed_history, undone, verify
@@ -233,6 +235,36 @@ def test_handoffs_that_a_retention_run_removes_are_no_problem_from_its_first_bat
     assert report.removed > 0
     assert all(problem.startswith("audit entry") for problem in report.problems)
     assert AuditEntry.objects.filter(action="retention.begin").count() == 1
+
+
+def test_what_retention_and_erasures_change_during_the_check_is_no_problem(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handoff = judged(tenant, circular())
+    decide(tenant, handoff, note="Ada Lovelace asked for it.")
+    seal_all()
+    made = erasure.request(tenant=tenant, value="Ada Lovelace", reason="She asked.", actor="ada")
+    erasure.run(60.0)
+    erasure.confirm(tenant=tenant, erasure=made.pk, actor="ada")
+    read_rows, before = seals.read_rows, timezone.now() + timedelta(minutes=1)
+
+    def remove() -> None:
+        detail = {"kept_days": 365, "before": before.isoformat()}
+        audit.record(tenant=tenant, actor="handoffaudit", action="retention.begin", target="handoffs", detail=detail)
+        removal.remove_handoffs(tenant, [handoff.pk], before)
+
+    for change in (lambda: erasure.run(60.0), remove):
+        due = [change]
+
+        def read_late(listed: list[Sealed], due: list[Callable[[], None]] = due) -> Any:
+            if due:
+                with transaction.atomic():
+                    due.pop()()
+            return read_rows(listed)
+
+        monkeypatch.setattr(seals, "read_rows", read_late)
+        assert (verify(tenant).problems, due) == ([], [])
+    assert not Event.objects.exists()
 
 
 def test_a_count_of_removed_handoffs_excuses_no_missing_row(tenant: Tenant) -> None:

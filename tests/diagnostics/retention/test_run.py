@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
@@ -283,3 +284,18 @@ def test_counting_stops_somewhere_and_says_so(tenant: Tenant, monkeypatch) -> No
     monkeypatch.setattr(retention_run, "LISTED_AT_MOST", 2)
     [one] = [one for one in retention_run.list_standings(tenant) if one.rule.name is Data.MODEL_CALLS]
     assert one.there == one.goes == retention_run.Count(2, more=True)
+
+
+def test_a_clock_that_was_set_back_leaves_the_audit_log_whole(tenant: Tenant) -> None:
+    """A run of -0.0 seconds would be recorded, and PostgreSQL returns 0.0."""
+    calls(tenant, 40)
+    keep(tenant, model_calls=30)
+    run_all()
+    one = newest_run(tenant, Data.MODEL_CALLS)
+    one.started_at = timezone.now() + timedelta(seconds=0.04)
+    one.finished_at = None
+    one.save()
+    retention_run._finish(tenant, one)
+    newest = AuditEntry.objects.filter(tenant=tenant).order_by("number").last()
+    assert newest
+    assert (newest.action, str(newest.detail["seconds"]), audit.verify(tenant)) == ("retention.remove", "0.0", None)

@@ -46,7 +46,6 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     # Only the whole page needs the known values, for the suggestions of its form.
     known: Any = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     context: dict[str, Any] = {
-        "asked": request.GET,
         "cursor": cursor,
         "known": known,
         "form": SimpleLazyObject(lambda: _form(request.GET, known)),

@@ -189,3 +189,27 @@ def test_the_way_back_from_a_row_leads_to_the_list_that_it_was_in(
     chosen = {"select": f"{held.pk}:{held.version}", "query": "", "confirmed": "1"}
     done = client.post("/t/acme/handoffs/selected/judge-again/", chosen)
     assert client.get(done["Location"]).context["handoffs"] == [held]
+
+
+def test_links_to_the_whole_queue_do_not_open_its_default_view(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client, queue = sign_in(reviewer), ADDRESSES["review"]
+    choose(client, "mine", page="review")
+    whole = client.get(f"{queue}?view=all")
+    filtered = client.get(f"{queue}?type={held.handoff_type}")
+    unreadable = client.get(f"{queue}?age=never")
+    asked = client.post(f"{queue}several/", {"select": f"{held.pk}:{held.version}"})
+    done = client.post(f"{queue}several/run/", {"select": f"{held.pk}:{held.version}", "decision": "decline"})
+    to_queue = "main a.button[href*='/review/']:not([href*='several'])"
+    found = {
+        "new": links(whole, "#queue-news a"),
+        "without the filter": links(filtered, ".chips a.chip"),
+        "unreadable": links(unreadable, ".queue-whole a"),
+        "back": links(asked, to_queue),
+        "done": links(done, to_queue),
+        "nothing to undo": [client.post(f"{queue}undo/", {"view": "all"})["Location"]],
+    }
+    assert all(found.values()), found
+    for name, addresses in found.items():
+        assert {client.get(one).status_code for one in addresses} == {200}, (name, addresses)

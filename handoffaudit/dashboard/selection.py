@@ -16,7 +16,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.urls import path, reverse
+from django.urls import path
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
@@ -29,7 +29,7 @@ from handoffaudit.dashboard.findings import mute_options
 from handoffaudit.dashboard.policies.base import judge_saved, say_saved
 from handoffaudit.dashboard.review.decide import is_version
 from handoffaudit.dashboard.traces import TraceFilters
-from handoffaudit.dashboard.view_tabs import build_url, join_query
+from handoffaudit.dashboard.view_tabs import join_query, list_url
 from handoffaudit.diagnostics import group_store
 from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
@@ -124,8 +124,7 @@ class Selection:
         if not 0 < len(rows) <= MOST_SELECTED:
             raise FilterError("select", str(len(rows)), f"select 1 to {MOST_SELECTED} rows.")
         query = _clean_query(page, QueryDict(request.POST.get("query", "")[:_LONGEST_QUERY]))
-        back = build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query)
-        return cls(page, rows, query, back, _NOUNS[page])
+        return cls(page, rows, query, list_url(request, who, page, query), _NOUNS[page])
 
     @classmethod
     def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":

@@ -27,6 +27,7 @@ from handoffaudit.dashboard.view_tabs import (
     join_query,
     redirect_to_default,
     redirect_without_blanks,
+    saved_of,
     tabs_of,
 )
 from handoffaudit.diagnostics.trace_list import list_changed_traces, list_traces
@@ -132,7 +133,7 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "views": views,
         "newest": views.href(query) if cursor else "",
         "next": views.href(join_query(query, f"cursor={page.next}")) if page.next else "",
-        "live": _live_address(who, query, is_counted=not cursor and filters.sort == NEWEST),
+        "live": _live_address(who, views.link_query, is_counted=not cursor and filters.sort == NEWEST),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
@@ -156,7 +157,7 @@ def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     parts = _changed_rows(request, who)
     asked = TraceFilters.from_query(request.GET)
     if request.GET.get("after"):
-        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query())
+        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query(), saved_of(request.GET))
         parts += live.number(request, _count_new(request, who, asked), MOST_NEW, href)
     return live.answer(request, who, parts)
 

@@ -1,11 +1,12 @@
 """Saved and built-in views of a list as tabs, and the default view that the list opens with."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
 from handoffaudit.accounts import saved_views
@@ -26,6 +27,8 @@ class BuiltIn:
 
 
 ALL: Final = "all"
+
+_KEY: Final = re.compile(r"[a-z0-9-]{1,40}\Z", re.ASCII)
 
 # These are the names in the menu.
 TITLES: Final = {
@@ -190,6 +193,11 @@ class Tabs:
         """Return `saved_key` as part of a query."""
         return f"saved={self.saved_key}" if self.saved_key else ""
 
+    @property
+    def link_query(self) -> str:
+        """Return the query of the address of the list as it is: the current filters in the same view."""
+        return self.href(self.query).partition("?")[2]
+
     def href(self, query: str) -> str:
         """Return the address of the list with other filters, in the same view."""
         return build_url(self.address, query, self.saved_query) if query or self.saved_query else self.everything
@@ -202,6 +210,15 @@ def join_query(*parts: str) -> str:
 def build_url(address: str, *parts: str) -> str:
     query = join_query(*parts)
     return f"{address}{'&' if '?' in address else '?'}{query}" if query else address
+
+
+def saved_of(asked: QueryDict) -> str:
+    """Return the part of a query that names a view; an empty string if the query names none.
+
+    Links back to a list repeat this part, because the address of a list without any query opens its default view.
+    """
+    view = asked.get("saved", "")
+    return f"saved={view}" if _KEY.match(view) else ""
 
 
 def membership_of(who: TenantMembership) -> Membership:
@@ -316,3 +333,9 @@ def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) 
         return None
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     return HttpResponseRedirect(build_url(address, view.query, f"saved={view.pk}"))
+
+
+def list_url(request: HttpRequest, who: TenantMembership, page: str, query: str) -> str:
+    """Return the address of a list with the filters `query`; without filters, all rows instead of a default view."""
+    is_default = not query and page in BUILT_IN and view_of(defaults_of(request, who, page).in_force, page)
+    return build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), f"saved={ALL}" if is_default else query)

@@ -31,6 +31,18 @@
 
   const boxes = () => [...document.querySelectorAll(".row-select")];
 
+  // A live update may have changed the row. The form sends the version that the row showed when it was selected.
+  function keepVersion(box) {
+    const shown = box.closest(ROW)?.querySelector("[data-version]");
+    if (box.checked && shown) box.value = `${box.value.split(":")[0]}:${shown.dataset.version}`;
+  }
+
+  function select(box, isSelected) {
+    if (box.checked === isSelected) return;
+    box.checked = isSelected;
+    keepVersion(box);
+  }
+
   // With Shift, a click changes all rows from the last clicked row to this row.
   let picked = null;
   document.addEventListener("click", (event) => {
@@ -38,13 +50,14 @@
     if (!box) return;
     const all = boxes();
     const ends = [all.indexOf(picked?.isConnected ? picked : box), all.indexOf(box)].sort((a, b) => a - b);
-    if (event.shiftKey) for (const each of all.slice(ends[0], ends[1] + 1)) each.checked = box.checked;
+    if (event.shiftKey) for (const each of all.slice(ends[0], ends[1] + 1)) select(each, box.checked);
     picked = box;
   });
 
   document.addEventListener("change", (event) => {
     const { target } = event;
-    if (target.matches("[data-select-all]")) for (const box of boxes()) box.checked = target.checked;
+    if (target.matches("[data-select-all]")) for (const box of boxes()) select(box, target.checked);
+    if (target.matches(".row-select")) keepVersion(target);
     if (!target.matches(".row-select, [data-select-all]")) return;
     const number = boxes().filter((box) => box.checked).length;
     const told = document.getElementById("live-told");

@@ -57,6 +57,29 @@ def test_only_what_fits_the_filters_is_counted(open_page, product):
     expect(page.locator("tbody .col-state").get_by_text("accepted")).to_have_count(0)
 
 
+def test_a_row_that_changed_is_decided_as_it_is_shown(open_page, product):
+    sender = product.senders["live"]
+    rows = [sender.submit(CIRCLE) for _ in range(3)]
+    page = open_page("rui")
+    page.clock.install()
+    page.goto(f"{sender.pages}handoffs/?state=rejected")
+    newest, middle, oldest = (page.locator(f'.row-select[value^="{row["id"]}"]') for row in reversed(rows))
+    oldest.check()
+    for row in rows:
+        assigned = sender.api.post(f"/handoffs/{row['id']}/assign", json={"to": "sana", "note": "Look at the chain."})
+        assert assigned.status_code == 200, assigned.text
+    page.clock.fast_forward(ASKED_EVERY)
+    for row in rows:
+        seen = re.compile(f"\\.{sender.get(row['id'])['version']}$")
+        expect(page.locator(f"#state-{row['id'].replace('-', '')}")).to_have_attribute("data-live-row", seen)
+    newest.check()
+    middle.check()
+    page.get_by_role("button", name="Decline…").click()
+    page.get_by_role("button", name="Decline all 3").click()
+    expect(page.locator("main")).to_contain_text("2 declined")
+    expect(page.locator("main")).to_contain_text("1: The handoff changed since you selected it")
+
+
 def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_page, product):
     sender = product.senders["live"]
     sender.submit(ACCEPTED)

@@ -8,14 +8,18 @@ from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from handoffaudit.accounts.models import DefaultView, Person, SavedView
+from handoffaudit.accounts.models import DefaultView, Person, SavedView, Tenant
 from handoffaudit.dashboard.view_actions import LISTS, check_query
 from handoffaudit.dashboard.view_tabs import BUILT_IN
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.handoffs.models import Handoff
+from tests.dashboard.log_lines import health, moment, take
+from tests.pages import links
 
 SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
 LIST = "/t/acme/handoffs/"
 OPENING = "/t/acme/views/opening/"
 ADDRESSES = {
@@ -154,3 +158,58 @@ def test_what_is_no_view_of_the_list_is_refused(client: Client, admin: Person, v
 def test_a_built_in_view_that_is_gone_leaves_the_list_as_it_is(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
     DefaultView.objects.create(tenant=held.tenant, person=viewer, page="handoffs", built_in="of-long-ago")
     assert sign_in(viewer).get(LIST).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["handoffs", "traces", "logs"])
+def test_new_rows_are_shown_in_the_list_that_counted_them(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit, page: str
+) -> None:
+    take(tenant, health(moment(1)))
+    submit(trace_id="run-1")
+    client = sign_in(viewer)
+    choose(client, BUILT_IN[page][0].pk, page=page)
+    asks = [client.get(f"{ADDRESSES[page]}?saved=all").context["live"]]
+    # A removed filter leaves the list without filters, too.
+    emptied = {"HX-Request": "true", "HX-Target": "lines" if page == "logs" else "results"}
+    asks.append(client.get(ADDRESSES[page], headers=emptied).context["live"])
+    take(tenant, health(timezone.now()))
+    submit(trace_id="run-2")
+    for ask in asks:
+        (show,) = links(client.get(ask, headers={"X-Live": "1"}), "#live-number a")
+        assert client.get(show).status_code == 200
+
+
+def test_the_way_back_from_a_row_leads_to_the_list_that_it_was_in(
+    sign_in: SignIn, admin: Person, held: Handoff
+) -> None:
+    client = sign_in(admin)
+    choose(client, "rejected-today")
+    (row,) = links(client.get(f"{LIST}?saved=all"), ".row-link")
+    assert client.get(client.get(row).context["list_context"].back).context["handoffs"] == [held]
+    chosen = {"select": f"{held.pk}:{held.version}", "query": "", "confirmed": "1"}
+    done = client.post("/t/acme/handoffs/selected/judge-again/", chosen)
+    assert client.get(done["Location"]).context["handoffs"] == [held]
+
+
+def test_links_to_the_whole_queue_do_not_open_its_default_view(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client, queue = sign_in(reviewer), ADDRESSES["review"]
+    choose(client, "mine", page="review")
+    whole = client.get(f"{queue}?view=all")
+    filtered = client.get(f"{queue}?type={held.handoff_type}")
+    unreadable = client.get(f"{queue}?age=never")
+    asked = client.post(f"{queue}several/", {"select": f"{held.pk}:{held.version}"})
+    done = client.post(f"{queue}several/run/", {"select": f"{held.pk}:{held.version}", "decision": "decline"})
+    to_queue = "main a.button[href*='/review/']:not([href*='several'])"
+    found = {
+        "new": links(whole, "#queue-news a"),
+        "without the filter": links(filtered, ".chips a.chip"),
+        "unreadable": links(unreadable, ".queue-whole a"),
+        "back": links(asked, to_queue),
+        "done": links(done, to_queue),
+        "nothing to undo": [client.post(f"{queue}undo/", {"view": "all"})["Location"]],
+    }
+    assert all(found.values()), found
+    for name, addresses in found.items():
+        assert {client.get(one).status_code for one in addresses} == {200}, (name, addresses)

@@ -66,6 +66,17 @@ def test_each_filter_in_force_can_be_taken_away(sign_in: SignIn, viewer: Person,
         assert f'href="/t/acme/handoffs/?{escape(query)}"' in page.text
 
 
+@pytest.mark.parametrize("blank", ["", "%20", "%0A"])
+def test_a_rule_code_links_to_its_page_whatever_blanks_are_around_it(
+    sign_in: SignIn, viewer: Person, circular: Handoff, blank: str
+) -> None:
+    client = sign_in(viewer)
+    page = client.get(f"/t/acme/handoffs/?code={blank}chain.circular{blank}")
+    assert page.context["handoffs"] == [circular]
+    (about,) = links(page, ".results-actions > a.small")
+    assert client.get(about).status_code == 200
+
+
 def test_a_plain_form_is_sent_on_to_an_address_without_blanks(sign_in: SignIn, viewer: Person) -> None:
     answer = sign_in(viewer).get("/t/acme/handoffs/?state=held&type=&source=&code=&since=")
     assert answer.status_code == 302

@@ -41,6 +41,7 @@ from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import framework, handoff_file
 from handoffaudit.validation.formats.telemetry import origin_of
+from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
@@ -141,7 +142,9 @@ def logs_of(handoff: Handoff) -> dict[str, Any]:
 
 
 def _at(handoff: Handoff) -> datetime:
-    return handoff.sender_timestamp or handoff.at
+    said = handoff.sender_timestamp
+    # Log lines and filters have no other years. A sender without a clock may write the year 1, 1970 or 9999.
+    return said if said and FIRST_YEAR < said.year < LAST_YEAR else handoff.at
 
 
 def _agents(handoff: Handoff) -> list[str]:

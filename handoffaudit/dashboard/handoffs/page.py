@@ -1,6 +1,5 @@
 """The Handoffs page, and the way from a handoff back to the list it was opened from."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,7 +21,7 @@ from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.lists import CellLinks, render_live_cells
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.view_tabs import Tabs, build_url, join_query, redirect_to_default, saved_of, tabs_of
 from handoffaudit.diagnostics import group_members
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
@@ -46,7 +45,6 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     # Only the whole page needs the known values, for the suggestions of its form.
     known: Any = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     context: dict[str, Any] = {
-        "asked": request.GET,
         "cursor": cursor,
         "known": known,
         "form": SimpleLazyObject(lambda: _form(request.GET, known)),
@@ -60,7 +58,7 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and _is_of_a_form(request):
         # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(views.query))
-    list_query = join_query("in=handoffs", views.query, views.saved_query)
+    list_query = join_query("in=handoffs", views.link_query)
     context |= {
         "handoffs": page.items,
         "item_url": open_item_url(request, who.tenant.slug, "handoffs", list_query),
@@ -74,7 +72,7 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
         "next_text": "Older" if filters.sort == NEWEST else "Next",
         "first_text": "Newest" if filters.sort == NEWEST else "First page",
-        "live": _live_address(who, filters, page.items, cursor),
+        "live": _live_address(who, views, filters, page.items, cursor),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
@@ -99,14 +97,14 @@ def _active_filters(who: TenantMembership, filters: Filters) -> Iterator[ActiveF
                 yield chip
 
 
-def _live_address(who: TenantMembership, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
+def _live_address(who: TenantMembership, views: Tabs, filters: Filters, shown: Sequence[Handoff], cursor: str) -> str:
     """Return the address that reports changed rows.
 
     On the first page of a list that shows the newest handoffs first, the address also reports new handoffs.
     """
     newest = shown[0].pk if shown else first_id_at(timezone.now())
     after = "" if cursor or filters.sort != NEWEST else f"after={newest}"
-    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), filters.to_query(), after)
+    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), views.link_query, after)
 
 
 @require_role(Role.VIEWER)
@@ -121,7 +119,8 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     parts = [render_live_cells(row, links) for row in rows]
     if request.GET.get("after"):
         number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
-        parts += live.number(request, number, MOST_NEW, build_url(address, filters.to_query()))
+        href = build_url(address, filters.to_query(), saved_of(request.GET))
+        parts += live.number(request, number, MOST_NEW, href)
     return live.answer(request, who, parts)
 
 
@@ -145,8 +144,6 @@ list_urls = [
 urlpatterns = list_urls
 
 _LONGEST: Final = 80
-
-_VIEW: Final = re.compile(r"[a-z0-9-]{1,40}\Z", re.ASCII)
 
 _QUIET: Final = Neighbours(None, None)
 
@@ -197,7 +194,7 @@ def clean_query(asked: str) -> str:
     match query.get("in", ""):
         case "handoffs":
             try:
-                return join_query("in=handoffs", Filters.from_query(query).to_query(), _view(query))
+                return join_query("in=handoffs", Filters.from_query(query).to_query(), saved_of(query))
             except FilterError:
                 return ""
         case "group" if is_number(query.get("group", "")):
@@ -220,8 +217,8 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
         after=found.older,
         title="Handoffs",
         description=cut(description, _LONGEST),
-        query=join_query("in=handoffs", filters.to_query(), _view(asked)),
-        back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), _view(asked)),
+        query=join_query("in=handoffs", filters.to_query(), saved_of(asked)),
+        back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), saved_of(asked)),
         fits=found.fits,
     )
 
@@ -258,11 +255,6 @@ def _trace(who: TenantMembership, handoff: Handoff, *, title: str = "", query: s
     filters = Filters(trace=handoff.trace_id)
     found = handoffs_queries.find_neighbours(who.tenant, filters, handoff.pk) if handoff.trace_id else _QUIET
     return ListContext(found.older, found.newer, title=title, query=query, back=back, is_trace=True)
-
-
-def _view(asked: QueryDict) -> str:
-    view = asked.get("saved", "")
-    return f"saved={view}" if _VIEW.match(view) else ""
 
 
 _LISTS: Final[dict[str, Callable[[QueryDict, TenantMembership, Handoff], ListContext | None]]] = {

@@ -127,7 +127,7 @@ def undo_last(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, nothing), status=409)
         messages.info(request, refused.message)
         return HttpResponseRedirect(
-            reverse("dashboard:review", args=[who.tenant.slug]) + QueueFilters.or_all(request).query
+            reverse("dashboard:review", args=[who.tenant.slug]) + QueueFilters.or_all(request).list_query
         )
     if target_of(request) == "told":
         return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, notice_of(who, handoff)))

@@ -137,7 +137,9 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     blank = {name for name, text in request.GET.items() if not text}
     if not is_htmx(request) and not blank.isdisjoint(QueueFilters.parameters()):
         # A plain form also sends its empty fields; the address that people save and share has none.
-        return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
+        return HttpResponseRedirect(
+            reverse("dashboard:review", args=[who.tenant.slug]) + queue.queue_filters.list_query
+        )
     context = {
         **shell(request, who, queue),
         "queue": queue,

@@ -72,6 +72,11 @@ class QueueFilters(FilterSet):
         return f"?{written}" if written else ""
 
     @property
+    def list_query(self) -> str:
+        """Return `query` for links to the queue, which opens its default view where the address has no query."""
+        return self.query or "?view=all"
+
+    @property
     def is_narrowed(self) -> bool:
         return any(name not in ("view", "cursor") for name, _ in self.pairs())
 

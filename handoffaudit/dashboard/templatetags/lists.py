@@ -219,8 +219,8 @@ def _render_select(one: Handoff) -> str:
 def _render_state_cell(one: Handoff, links: CellLinks) -> str:
     pk, signs = one.pk.hex, "".join(_render_state_signs(one))
     return (
-        f'<td role="cell" class="col-state" id="state-{pk}" data-live-of="{pk}" {live_row(one)}>\n'
-        f"{state(one.state)}\n{signs}{links.to('state', one.state, 'Only this state')}</td>"
+        f'<td role="cell" class="col-state" id="state-{pk}" data-live-of="{pk}" data-version="{one.version}" '
+        f"{live_row(one)}>\n{state(one.state)}\n{signs}{links.to('state', one.state, 'Only this state')}</td>"
     )
 
 

@@ -1,6 +1,7 @@
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from django.test import Client
 from django.utils.html import escape
 
@@ -75,6 +76,18 @@ def test_what_a_sender_dated_is_looked_for_at_that_time(
     take(tenant, health(then, "writer"), health(held.received_at, "writer"))
     rows = sign_in(viewer).get(f"/t/acme/handoffs/{held.pk}/logs/").context["rows"]
     assert [row.at for row in rows] == [then]
+
+
+@pytest.mark.parametrize("said", [datetime.min, datetime(1970, 1, 1), datetime.max])
+def test_a_date_that_no_log_line_can_have_is_replaced_by_the_time_of_receipt(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, held: Handoff, said: datetime
+) -> None:
+    Handoff.objects.filter(pk=held.pk).update(sender_timestamp=said.replace(tzinfo=UTC))
+    take(tenant, health(held.received_at, "writer"))
+    client = sign_in(viewer)
+    page = client.get(f"/t/acme/handoffs/{held.pk}/")
+    addresses = [f"/t/acme/handoffs/{held.pk}/logs/", page.context["logs"]["searches"][-1].address]
+    assert [len(client.get(one).context["rows"]) for one in addresses] == [1, 1]
 
 
 def test_where_no_log_says_anything_that_is_said(

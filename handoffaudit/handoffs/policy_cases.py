@@ -230,7 +230,9 @@ def _copy(handoff: Handoff) -> PolicyCase:
     envelope = msgspec.to_builtins(envelope_of(handoff, body), builtin_types=(datetime,))
     # The stored bytes are copied, because parsing and writing the JSON would change large numbers.
     stored = {name: getattr(body, name) for name in ("context", "evidence")}
-    beside: dict[str, Any] = {name: value for name, value in envelope.items() if value not in (None, False)}
+    beside: dict[str, Any] = {
+        name: value for name, value in envelope.items() if value is not None and value is not False
+    }
     beside |= {name: orjson.Fragment(bytes(raw)) for name, raw in stored.items() if raw is not None}
     if handoff.format:
         beside["format"] = handoff.format

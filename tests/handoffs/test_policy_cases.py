@@ -90,6 +90,12 @@ def test_a_case_stays_the_same_when_the_handoff_and_its_trace_change(tenant: Ten
     assert set(handoff.codes) <= set(again.codes)
 
 
+def test_a_case_keeps_the_step_zero(tenant: Tenant) -> None:
+    case = keep(tenant, judged(tenant, payload(), step=0), "accepted")
+    assert orjson.loads(case.beside)["step"] == 0
+    assert "adapt" not in case.beside
+
+
 def test_what_cannot_be_read_is_a_case_too(tenant: Tenant) -> None:
     receipt = submit(tenant, NOT_JSON + b"\xff")
     case = policy_cases.keep(tenant=tenant, reference=receipt.id, expected="rejected", actor="ada")

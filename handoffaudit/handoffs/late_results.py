@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 # Only this many of the newest handoffs of a trace are judged again.
 MOST_HANDOFFS: Final = 200
 _VERDICTS_AT_ONCE: Final = 25
-# A trace is tried at most this often: again if a worker was judging one of its handoffs, and again after an error.
+# After this many errors, a trace is given up.
 _MOST_TRIES: Final = 8
 
 _STANDING: Final = (State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
@@ -87,7 +88,10 @@ class Lease:
     def finish(self) -> None:
         """Remove the trace from the queue, unless it has to be tried again or more results arrived meanwhile."""
         if not self.is_done:
-            self.release()
+            # Another worker takes its time, which is no failed try. The pause is as long as the wait so far.
+            waited = (timezone.now() - self.row.since).total_seconds()
+            later = leases.compute_expiry(min(max(waited, 1), settings.LEASE_SECONDS))
+            leases.end(self._held(), at=later, tries=0)
         elif not self._held().filter(since=self.row.since).delete()[0]:
             leases.end(self._held())
 
@@ -111,8 +115,9 @@ def _take() -> Lease | None:
 def _judge_trace(lease: Lease) -> int:
     row = lease.row
     of_trace = Handoff.objects.filter(tenant=row.tenant_id, trace_id=row.trace_id)
-    # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived.
-    is_judged_now = Q(state=State.VALIDATING) | Q(pk__in=JudgeLease.select_handoffs())
+    # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived. A
+    # handoff that waits for a worker or for the LLM needs nothing here, because that worker will read the results.
+    is_judged_now = ~Q(claim=None) | ~Q(check_due__claim=None) | Q(pk__in=JudgeLease.select_handoffs())
     lease.is_done = not of_trace.filter(is_judged_now).exists()
     newest = sorted(
         of_trace.filter(state__in=_STANDING).exclude(verdict=None).order_by("-id")[:MOST_HANDOFFS], key=attrgetter("pk")

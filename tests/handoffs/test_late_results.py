@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, judge_leases, late_results, queries, tool_results
+from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
@@ -234,3 +235,28 @@ def test_results_that_arrive_while_a_handoff_is_judged_for_the_first_time_are_la
     assert judge.judge(lease) == 1
     judge_again()
     assert not LateResults.objects.exists()
+
+
+def test_a_trace_stays_in_the_queue_for_as_long_as_the_llm_checks_one_of_its_handoffs(
+    tenant: Tenant, model: MessagesServer
+) -> None:
+    handoff(tenant)
+    job = jobs.take()
+    assert job is not None
+    captured(tenant)
+    for _ in range(10):
+        judge_again()
+    # The thread that checks the handoff may have read the evidence before.
+    assert LateResults.objects.exists()
+    assert run.check(job)
+    judge_again()
+    assert not LateResults.objects.exists()
+
+
+def test_a_handoff_that_waits_for_the_llm_reads_the_evidence_later(tenant: Tenant, model: MessagesServer) -> None:
+    late = handoff(tenant)
+    captured(tenant)
+    assert judge_again() == 0
+    assert not LateResults.objects.exists()
+    run.drain()
+    assert statuses(late) == ["grounded"]

@@ -1,4 +1,7 @@
-"""Second judging of handoffs with ungrounded or reported values, after tool results of their trace arrived late."""
+"""Second judging of handoffs after tool results of their trace arrived late.
+
+Only handoffs with ungrounded or reported values, and handoffs that had no source for their values, are judged again.
+"""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +26,7 @@ from handoffaudit.handoffs.tool_results import TraceEvidence
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, load_bodies, verdict_on_stored
 from handoffaudit.policy import kinds
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.layers import MODEL_LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers import MODEL_LAYERS, CouldNotRunError, Layer, Subject, grounding
 from handoffaudit.validation.pipeline import layers_with_model
 from handoffaudit.validation.verdict import Critique, LayerStatus, Outcome, Verdict, verdict_to_dict
 
@@ -135,7 +138,7 @@ def _judge_trace(lease: Lease) -> int:
 
 
 def _load_open_verdicts(handoffs: Sequence[Handoff]) -> dict[uuid.UUID, dict[str, Any]]:
-    """Return the verdicts that have an ungrounded or reported value, by handoff."""
+    """Return the verdicts that have an ungrounded or reported value, or had no source for their values, by handoff."""
     if not handoffs:
         return {}
     wanted = VerdictRow.objects.filter(tenant=handoffs[0].tenant_id, pk__in=[one.verdict for one in handoffs])
@@ -144,6 +147,8 @@ def _load_open_verdicts(handoffs: Sequence[Handoff]) -> dict[uuid.UUID, dict[str
 
 
 def _is_open(content: dict[str, Any]) -> bool:
+    if any(layer["name"] == grounding.name and layer["why"] == grounding.NO_SOURCES for layer in content["layers"]):
+        return True
     claims = content.get("claims") or ()
     return any(value["status"] not in _GROUNDED for claim in claims for value in claim["values"])
 

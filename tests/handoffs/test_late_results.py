@@ -260,3 +260,16 @@ def test_a_handoff_that_waits_for_the_llm_reads_the_evidence_later(tenant: Tenan
     assert not LateResults.objects.exists()
     run.drain()
     assert statuses(late) == ["grounded"]
+
+
+def test_a_handoff_that_had_no_source_is_judged_by_late_results(tenant: Tenant) -> None:
+    document = payload(data={"text": "The order costs 54.20."})
+    late, order = (judged(tenant, document, trace_id=trace) for trace in ("t-1", "t-2"))
+    assert statuses(late) == []
+    captured(tenant)
+    assert judge_again() == 1
+    assert statuses(late) == ["grounded"]
+    captured(tenant, trace="t-2", total=99)
+    assert judge_again() == 1
+    assert (statuses(order), Handoff.objects.get(pk=order.pk).state) == (["ungrounded"], State.ACCEPTED)
+    assert_counts_are_right()

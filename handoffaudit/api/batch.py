@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
@@ -25,7 +26,7 @@ from handoffaudit.handoffs.models import WAITING_STATES
 from handoffaudit.handoffs.queries import MOST_SUMMARY_ISSUES, JudgedSummary
 from handoffaudit.validation.formats import BY_NAME, framework
 from handoffaudit.validation.json_text import parse_json
-from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.submission import UNREADABLE, Submission
 
 router = Router(tags=["Handoffs"])
 
@@ -98,9 +99,10 @@ class BatchOut(Answer):
 def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
     """Store the handoffs of a JSON array, or of one document per line (NDJSON).
 
-    The items are answered in order, each with its own status. A bad item does not affect the other items. With
-    `Prefer: wait=N` (seconds, up to 60) the answer comes when all items are judged, at the latest after N seconds. Each
-    item that is judged by then has the status 200, its state and its verdict.
+    A body that is one JSON object over several lines is one handoff. The items are answered in order, each with its own
+    status. A bad item does not affect the other items. With `Prefer: wait=N` (seconds, up to 60) the answer comes when
+    all items are judged, at the latest after N seconds. Each item that is judged by then has the status 200, its state
+    and its verdict.
     """
     who = caller(request)
     items = _items(read_body(request, settings.MAX_BATCH_BYTES))
@@ -177,7 +179,10 @@ def _wait_for_verdicts(tenant: Tenant, receipts: Sequence[Receipt], seconds: int
 def _items(sent: bytes) -> list[bytes]:
     # A byte order mark at the start belongs to the file, not to its first document.
     sent = sent.removeprefix(b"\xef\xbb\xbf")
-    lines = sent.lstrip()[:1] != b"["
+    text = sent.lstrip()
+    if _is_one_object(text):
+        return [sent]
+    lines = text[:1] != b"["
     most = settings.MAX_BATCH_ITEMS
     try:
         items = split_batch(sent, lines=lines, most=most)
@@ -192,6 +197,18 @@ def _items(sent: bytes) -> list[bytes]:
     if len(items) > most:
         raise _too_many()
     return items
+
+
+def _is_one_object(text: bytes) -> bool:
+    """Return whether the body is one JSON object over several lines, as programs print it for people."""
+    end = text.find(b"\n")
+    # A line that is an object ends with its brace, so the lines of an ordinary batch are not parsed here.
+    if text[:1] != b"{" or end < 0 or text[:end].rstrip().endswith(b"}"):
+        return False
+    try:
+        return bool(msgspec.json.decode(text, type=msgspec.Raw))
+    except UNREADABLE:
+        return False
 
 
 def _item(receipt: Receipt, slug: str, judged: JudgedSummary | None) -> dict[str, Any]:

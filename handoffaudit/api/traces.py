@@ -201,8 +201,8 @@ def send_tool_results(
 
     The key sets the grade. Results sent with a key that has the scope `observe` are evidence: each handoff of the
     trace is judged against the results that tools returned before it. If evidence arrives after the handoff, and the
-    verdict reports values that are in no source, the handoff is judged again. A trace keeps up to 1 MiB: results that
-    are no evidence are removed first, then evidence, the oldest first.
+    verdict reports values that are in no source, or there was no source, the handoff is judged again. A trace keeps up
+    to 1 MiB: results that are no evidence are removed first, then evidence, the oldest first.
     """
     who, now = caller(request), timezone.now()
     try:

@@ -9,14 +9,14 @@ from enum import StrEnum
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import stats
-from handoffaudit.handoffs.llm.client import OK
+from handoffaudit.handoffs.llm.client import OK, is_configured
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
 from handoffaudit.handoffs.periods import format_utc
 from handoffaudit.handoffs.transitions import SYSTEM
@@ -291,15 +291,23 @@ COUNTED_AT_MOST = 10_000
 
 LOOK_SECONDS = 20.0
 
-# These outcomes concern a single question, and do not mean that the LLM is unavailable.
+# These outcomes and HTTP statuses concern a single question, and do not mean that the LLM is unavailable. The status
+# 400 is none of them, because it can mean that the account has no credit.
 _OF_ONE_QUESTION = (Reason.MALFORMED_ANSWER.value, Reason.TOO_DEAR.value)
+_STATUSES_OF_ONE_QUESTION = (413, 422)
 
 _looked_at = 0.0
 
 
 def watch_outages() -> None:
-    """Update the LLM outage alerts of all tenants, at most once every `LOOK_SECONDS` per process."""
+    """Update the LLM outage alerts of all tenants, at most once every `LOOK_SECONDS` per process.
+
+    If no LLM is configured, resolve all of them, because no answer would do it.
+    """
     global _looked_at  # noqa: PLW0603 -- each process looks for itself
+    if not is_configured():
+        _close(Alert.objects.filter(kind=AlertKind.MODEL_UNAVAILABLE))
+        return
     if _looked_at and time.monotonic() - _looked_at < LOOK_SECONDS:
         return
     _looked_at = time.monotonic()
@@ -315,7 +323,7 @@ def look_for_outage(tenant_id: int) -> None:
     alert = Alert.objects.filter(tenant=tenant_id, kind=AlertKind.MODEL_UNAVAILABLE, acknowledged_at=None).first()
     if newest.outcome == OK:
         if alert and newest.at > alert.opened_at:
-            _close(alert)
+            _close(Alert.objects.filter(pk=alert.pk))
         return
     if newest.at < timezone.now() - RECENT or (alert is None and _is_acknowledged(tenant_id)):
         return
@@ -328,14 +336,12 @@ def find_newest_call(tenant_id: int) -> ModelCall | None:
     """Return the newest LLM call of the last 24 hours whose outcome shows whether the LLM is available."""
     # For a tenant whose answers mostly come from the cache, a longer period would read all of its calls.
     calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=timezone.now() - QUIET)
-    calls = calls.exclude(outcome__in=_OF_ONE_QUESTION)
+    calls = calls.exclude(outcome__in=_OF_ONE_QUESTION).exclude(http_status__in=_STATUSES_OF_ONE_QUESTION)
     return calls.order_by("-at").first()
 
 
-def _close(alert: Alert) -> None:
-    Alert.objects.filter(pk=alert.pk, acknowledged_at=None).update(
-        acknowledged_at=timezone.now(), acknowledged_by=SYSTEM.name
-    )
+def _close(rows: "QuerySet[Alert]") -> None:
+    rows.filter(acknowledged_at=None).update(acknowledged_at=timezone.now(), acknowledged_by=SYSTEM.name)
 
 
 def _is_acknowledged(tenant_id: int) -> bool:

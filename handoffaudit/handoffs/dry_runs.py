@@ -19,7 +19,7 @@ from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, T
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
 from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind
-from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.config import ANY_OTHER_TYPE, ValidationConfig
 from handoffaudit.validation.issues import Severity, is_counted
 from handoffaudit.validation.verdict import Outcome, Verdict
 
@@ -58,6 +58,8 @@ def plan(
     since: datetime | None = None,
 ) -> Trial:
     """Return an unsaved dry run of the draft `content`. Without `handoff_types`, the dry run covers all types.
+
+    For a draft of strictness, `ANY_OTHER_TYPE` stands for all types without a row of their own in the draft.
 
     Raise `InvalidPolicy` for a draft that could not be saved as a policy.
     """
@@ -251,7 +253,10 @@ def _judge_cases(trial: Trial) -> bool:
 
 def _filter_handoffs(trial: Trial) -> "QuerySet[Handoff]":
     rows = Handoff.objects.filter(tenant=trial.tenant_id).exclude(state__in=WAITING_STATES)
-    if trial.handoff_types:
+    if trial.kind == Kind.STRICTNESS and ANY_OTHER_TYPE in trial.handoff_types:
+        own = {row["handoff_type"] for row in orjson.loads(trial.draft)["rows"]} - {ANY_OTHER_TYPE}
+        rows = rows.exclude(handoff_type__in=own)
+    elif trial.handoff_types:
         rows = rows.filter(handoff_type__in=trial.handoff_types)
     if trial.since:
         rows = rows.filter(id__gte=first_id_at(trial.since))

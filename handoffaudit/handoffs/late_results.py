@@ -1,4 +1,7 @@
-"""Second judging of handoffs with ungrounded or reported values, after tool results of their trace arrived late."""
+"""Second judging of handoffs after tool results of their trace arrived late.
+
+Only handoffs with ungrounded or reported values, and handoffs that had no source for their values, are judged again.
+"""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -22,7 +26,7 @@ from handoffaudit.handoffs.tool_results import TraceEvidence
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, load_bodies, verdict_on_stored
 from handoffaudit.policy import kinds
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.layers import MODEL_LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers import MODEL_LAYERS, CouldNotRunError, Layer, Subject, grounding
 from handoffaudit.validation.pipeline import layers_with_model
 from handoffaudit.validation.verdict import Critique, LayerStatus, Outcome, Verdict, verdict_to_dict
 
@@ -31,7 +35,7 @@ log = structlog.get_logger(__name__)
 # Only this many of the newest handoffs of a trace are judged again.
 MOST_HANDOFFS: Final = 200
 _VERDICTS_AT_ONCE: Final = 25
-# A trace is tried at most this often: again if a worker was judging one of its handoffs, and again after an error.
+# After this many errors, a trace is given up.
 _MOST_TRIES: Final = 8
 
 _STANDING: Final = (State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
@@ -87,7 +91,10 @@ class Lease:
     def finish(self) -> None:
         """Remove the trace from the queue, unless it has to be tried again or more results arrived meanwhile."""
         if not self.is_done:
-            self.release()
+            # Another worker takes its time, which is no failed try. The pause is as long as the wait so far.
+            waited = (timezone.now() - self.row.since).total_seconds()
+            later = leases.compute_expiry(min(max(waited, 1), settings.LEASE_SECONDS))
+            leases.end(self._held(), at=later, tries=0)
         elif not self._held().filter(since=self.row.since).delete()[0]:
             leases.end(self._held())
 
@@ -111,8 +118,9 @@ def _take() -> Lease | None:
 def _judge_trace(lease: Lease) -> int:
     row = lease.row
     of_trace = Handoff.objects.filter(tenant=row.tenant_id, trace_id=row.trace_id)
-    # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived.
-    is_judged_now = Q(state=State.VALIDATING) | Q(pk__in=JudgeLease.select_handoffs())
+    # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived. A
+    # handoff that waits for a worker or for the LLM needs nothing here, because that worker will read the results.
+    is_judged_now = ~Q(claim=None) | ~Q(check_due__claim=None) | Q(pk__in=JudgeLease.select_handoffs())
     lease.is_done = not of_trace.filter(is_judged_now).exists()
     newest = sorted(
         of_trace.filter(state__in=_STANDING).exclude(verdict=None).order_by("-id")[:MOST_HANDOFFS], key=attrgetter("pk")
@@ -130,7 +138,7 @@ def _judge_trace(lease: Lease) -> int:
 
 
 def _load_open_verdicts(handoffs: Sequence[Handoff]) -> dict[uuid.UUID, dict[str, Any]]:
-    """Return the verdicts that have an ungrounded or reported value, by handoff."""
+    """Return the verdicts that have an ungrounded or reported value, or had no source for their values, by handoff."""
     if not handoffs:
         return {}
     wanted = VerdictRow.objects.filter(tenant=handoffs[0].tenant_id, pk__in=[one.verdict for one in handoffs])
@@ -139,6 +147,8 @@ def _load_open_verdicts(handoffs: Sequence[Handoff]) -> dict[uuid.UUID, dict[str
 
 
 def _is_open(content: dict[str, Any]) -> bool:
+    if any(layer["name"] == grounding.name and layer["why"] == grounding.NO_SOURCES for layer in content["layers"]):
+        return True
     claims = content.get("claims") or ()
     return any(value["status"] not in _GROUNDED for claim in claims for value in claim["values"])
 

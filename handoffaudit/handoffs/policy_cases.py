@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ import orjson
 from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
 from django.utils import timezone
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import Tenant
@@ -114,7 +114,7 @@ class CaseFields(BaseModel):
     must_have: Codes = Field(default_factory=list, description="Rule codes that must be found.")
     must_not_have: Codes = Field(default_factory=list, description="Rule codes that must not be found.")
     note: Annotated[_Text, Field(max_length=LONGEST_NOTE)] = Field("", description="Why the case is kept.")
-    received_at: AwareDatetime = Field(description="When the handoff arrived.")
+    received_at: tool_results.Time = Field(description="When the handoff arrived.")
     document: str | None = Field(None, max_length=LARGEST, description="The document as it arrived.")
     document_base64: str | None = Field(
         None, max_length=2 * LARGEST, description="The document in Base64, if it is not UTF-8."
@@ -148,7 +148,7 @@ class CaseFields(BaseModel):
             document=document,
             beside=self.beside,
             basis=self.basis,
-            received_at=self.received_at.astimezone(UTC),
+            received_at=self.received_at,
             expected=self.expected.value,
             must_have=self.must_have,
             must_not_have=self.must_not_have,
@@ -230,7 +230,9 @@ def _copy(handoff: Handoff) -> PolicyCase:
     envelope = msgspec.to_builtins(envelope_of(handoff, body), builtin_types=(datetime,))
     # The stored bytes are copied, because parsing and writing the JSON would change large numbers.
     stored = {name: getattr(body, name) for name in ("context", "evidence")}
-    beside: dict[str, Any] = {name: value for name, value in envelope.items() if value not in (None, False)}
+    beside: dict[str, Any] = {
+        name: value for name, value in envelope.items() if value is not None and value is not False
+    }
     beside |= {name: orjson.Fragment(bytes(raw)) for name, raw in stored.items() if raw is not None}
     if handoff.format:
         beside["format"] = handoff.format

@@ -174,11 +174,12 @@ def look() -> None:
 
 
 def _end_checks() -> None:
-    """Finish the LLM checks that were queued before the LLM key was removed.
+    """Finish the LLM checks and the outage alerts of the time before the LLM key was removed.
 
     Without a key, there may be no worker for LLM checks.
     """
     _park_checks()
+    alerts.watch_outages()
     if jobs.count_waiting(1):
         run.drain()
 

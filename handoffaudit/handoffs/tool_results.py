@@ -57,6 +57,9 @@ def _check_time(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
+# The check comes before the conversion to UTC, which fails at both ends of the calendar.
+Time = Annotated[AwareDatetime, AfterValidator(_check_time)]
+
 _Name = Annotated[str, AfterValidator(_check_text), Field(min_length=1, max_length=200)]
 
 
@@ -74,7 +77,7 @@ class ToolResultIn(BaseModel):
     agent: Annotated[str, AfterValidator(_check_text)] = Field(
         "", max_length=200, description="The agent that called the tool.", examples=["assistant"]
     )
-    at: Annotated[AwareDatetime, AfterValidator(_check_time)] = Field(
+    at: Time = Field(
         description="When the tool returned. If this time is later than the arrival, the time of arrival is stored.",
         examples=["2026-02-15T00:15:00Z"],
     )

@@ -284,6 +284,15 @@ def test_lines_are_a_batch_and_a_broken_one_spoils_no_other(api: httpx.Client) -
     assert Handoff.objects.filter(handoff_id__in="ab").count() == 2
 
 
+def test_an_object_over_several_lines_is_one_handoff(api: httpx.Client) -> None:
+    sent = b"\n" + orjson.dumps({"document": payload(handoff_id="a")}, option=orjson.OPT_INDENT_2) + b"\n"
+    for content, status in ((sent, 202), (sent.replace(b"\n", b"\r\n"), 200)):
+        (item,) = api.post("/handoffs/batch", content=content).json()["items"]
+        assert (item["status"], item["handoff_id"]) == (status, "a")
+    cut = api.post("/handoffs/batch", content=b'{"document":\n' + orjson.dumps(payload(handoff_id="b")))
+    assert cut.json()["totals"] == {"422": 1, "202": 1}
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("form", ["array", "lines"])
 def test_a_byte_order_mark_changes_nothing(api: httpx.Client, mark: bytes, form: str) -> None:

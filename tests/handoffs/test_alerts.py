@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs import alerts, tasks
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
 from tests.handoffs.support import at_once, judged, payload
@@ -135,6 +135,28 @@ def test_what_is_wrong_with_one_question_is_no_outage(outcome: str, tenant: Tena
 
 
 @pytest.mark.django_db
+def test_a_request_refused_for_its_size_or_contents_is_no_outage(tenant: Tenant) -> None:
+    unverified(tenant)
+    for status in (413, 422):
+        called(tenant, "refused", http_status=status)
+    assert outage(tenant) is None
+    called(tenant, "refused", http_status=400)
+    assert outage(tenant), "the account may have no credit"
+
+
+@pytest.mark.django_db
+def test_an_outage_ends_when_the_key_is_removed(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "overloaded")
+    assert outage(tenant)
+    for _ in range(2):
+        tasks.sweep()
+        tasks.sweep_checks()
+        assert alerts.list_open(tenant) == []
+    assert Alert.objects.get().acknowledged_by == "handoffaudit"
+
+
+@pytest.mark.django_db
 def test_a_failure_of_yesterday_is_no_outage(tenant: Tenant) -> None:
     unverified(tenant)
     called(tenant, "overloaded", ago=86_400)
@@ -164,7 +186,10 @@ def test_each_tenant_has_its_own_outage(tenant: Tenant, other_tenant: Tenant) ->
 
 
 @pytest.mark.django_db
-def test_the_watch_goes_over_every_tenant_now_and_then(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
+def test_the_watch_goes_over_every_tenant_now_and_then(
+    tenant: Tenant, other_tenant: Tenant, monkeypatch, settings
+) -> None:
+    settings.ANTHROPIC_API_KEY = "sk-of-the-tests"
     monkeypatch.setattr(alerts, "_looked_at", 0.0)
     for one in (tenant, other_tenant):
         unverified(one)

@@ -48,6 +48,13 @@ def test_each_format_is_judged_and_read_again_the_same(name: str, expected: tupl
     assert (record.source_agent_id, record.target_agent_id, record.trace_id) == expected[2:]
 
 
+@pytest.mark.parametrize("ends", [("x" * 200 + "1", "x" * 200 + "2"), ("x\0", "x\ufffd")])
+def test_a_native_id_that_cannot_be_stored_unchanged_is_no_identity(ends: tuple[str, str], tenant: Tenant) -> None:
+    receipts = [submit(tenant, example("framework", tenant) | {"id": end, "content": end}) for end in ends]
+    assert [receipt.status for receipt in receipts] == [202, 202]
+    assert receipts[0].handoff_id == receipts[0].id
+
+
 def test_a_handoff_file_gets_its_agent_and_run_from_the_submission(tenant: Tenant) -> None:
     handoff = judged(tenant, example("handoff-file", tenant), agent="planner", trace_id="run-17")
     assert (handoff.state, handoff.source_agent_id, handoff.trace_id) == (State.ACCEPTED, "planner", "run-17")

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judge, judge_leases, late_results, queries, tool_results
+from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Alert, Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
@@ -247,3 +248,41 @@ def test_results_that_arrive_while_a_handoff_is_judged_for_the_first_time_are_la
     assert judge.judge(lease) == 1
     judge_again()
     assert not LateResults.objects.exists()
+
+
+def test_a_trace_stays_in_the_queue_for_as_long_as_the_llm_checks_one_of_its_handoffs(
+    tenant: Tenant, model: MessagesServer
+) -> None:
+    handoff(tenant)
+    job = jobs.take()
+    assert job is not None
+    captured(tenant)
+    for _ in range(10):
+        judge_again()
+    # The thread that checks the handoff may have read the evidence before.
+    assert LateResults.objects.exists()
+    assert run.check(job)
+    judge_again()
+    assert not LateResults.objects.exists()
+
+
+def test_a_handoff_that_waits_for_the_llm_reads_the_evidence_later(tenant: Tenant, model: MessagesServer) -> None:
+    late = handoff(tenant)
+    captured(tenant)
+    assert judge_again() == 0
+    assert not LateResults.objects.exists()
+    run.drain()
+    assert statuses(late) == ["grounded"]
+
+
+def test_a_handoff_that_had_no_source_is_judged_by_late_results(tenant: Tenant) -> None:
+    document = payload(data={"text": "The order costs 54.20."})
+    late, order = (judged(tenant, document, trace_id=trace) for trace in ("t-1", "t-2"))
+    assert statuses(late) == []
+    captured(tenant)
+    assert judge_again() == 1
+    assert statuses(late) == ["grounded"]
+    captured(tenant, trace="t-2", total=99)
+    assert judge_again() == 1
+    assert (statuses(order), Handoff.objects.get(pk=order.pk).state) == (["ungrounded"], State.ACCEPTED)
+    assert_counts_are_right()

@@ -90,6 +90,12 @@ def test_a_case_stays_the_same_when_the_handoff_and_its_trace_change(tenant: Ten
     assert set(handoff.codes) <= set(again.codes)
 
 
+def test_a_case_keeps_the_step_zero(tenant: Tenant) -> None:
+    case = keep(tenant, judged(tenant, payload(), step=0), "accepted")
+    assert orjson.loads(case.beside)["step"] == 0
+    assert "adapt" not in case.beside
+
+
 def test_what_cannot_be_read_is_a_case_too(tenant: Tenant) -> None:
     receipt = submit(tenant, NOT_JSON + b"\xff")
     case = policy_cases.keep(tenant=tenant, reference=receipt.id, expected="rejected", actor="ada")
@@ -128,6 +134,9 @@ def test_a_case_survives_export_and_is_judged_without_a_database(
         {"must_have": ["x y"]},
         {"must_have": ["a.b"], "must_not_have": ["a.b"]},
         {"received_at": "2026-02-15T00:15:00"},
+        {"received_at": "0001-01-01T00:00:00+14:00"},
+        {"received_at": "9999-12-31T23:59:59-10:00"},
+        {"received_at": "0001-01-01T00:00:00Z"},
         {"note": "\0"},
         {"more": 1},
     ],

@@ -139,7 +139,7 @@ class Editor(Draft[DeclaredRoutes]):
     def rows(self, now: Rows) -> Iterable[DeclaredRoutes]:
         return kinds.agents.checked(parse_routes_text(self.text))
 
-    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
+    def touched(self, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
         return []
 
     def refuse(self, invalid: InvalidPolicy) -> None:

@@ -11,7 +11,6 @@ import orjson
 from django.http import QueryDict
 from pydantic.fields import FieldInfo
 
-from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
@@ -228,7 +227,7 @@ class Draft(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def touched(self, tenant: Tenant, now: Table[R], rows: Iterable[R]) -> list[str]:
+    def touched(self, now: Table[R], rows: Iterable[R]) -> list[str]:
         """Return the handoff types whose verdicts can change when `now` becomes `rows`; an empty list means all."""
 
     def holds_back(self, trial: Trial) -> bool:

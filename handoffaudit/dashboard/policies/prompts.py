@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import path
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import (
@@ -165,7 +165,7 @@ class Editor(Draft[PromptRow]):
             raise InvalidPolicy([PolicyError(row.name, "workflow", None, "There is already such a prompt.", remedy)])
         return kinds.prompts.checked([*(one for one in now.rows if one.name not in (self.row, row.name)), row])
 
-    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
+    def touched(self, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
         row = self.read()
         if row.handoff_type is not None:
             return [row.handoff_type]

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies.forms import MOST_OF_A_VERSION, Draft, Field, read_json
 from handoffaudit.dashboard.policies.labels import rule_lines
 from handoffaudit.policy import kinds
@@ -38,7 +37,7 @@ class RulesDraft(Draft[BusinessRuleSet]):
         differing = rule_lines(kinds.rules.difference(current.rows, self.rows(current)))
         self.theirs = [] if self.is_new else differing[:MOST_OF_A_VERSION]
 
-    def touched(self, tenant: Tenant, now: Sets, rows: Iterable[BusinessRuleSet]) -> list[str]:
+    def touched(self, now: Sets, rows: Iterable[BusinessRuleSet]) -> list[str]:
         before, after = (
             {(one.set_id, rule.rule_id): rule for one in sets for rule in one.rules} for sets in (now.rows, rows)
         )

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import path
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import (
@@ -191,7 +191,7 @@ class Editor(Draft[TypeSchema]):
             )
         return kinds.schemas.checked([*(one for one in now.rows if one.handoff_type != row.handoff_type), row])
 
-    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:
+    def touched(self, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:
         return [self.row or self.new_type]
 
     def refuse(self, invalid: InvalidPolicy) -> None:

@@ -6,10 +6,8 @@ from typing import Any
 
 from django.http import QueryDict
 
-from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import forms
 from handoffaudit.dashboard.policies.forms import Draft, Field, Line, form_values
-from handoffaudit.handoffs import stats
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.strictness import FIELDS, StrictnessModel, parse_row, to_plain
 from handoffaudit.policy.values import InvalidPolicy, PolicyError, fields_of, is_amount
@@ -202,13 +200,8 @@ class Editor(Draft[TypePolicy]):
             )
         return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
 
-    def touched(self, tenant: Tenant, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
-        if self.row != ANY_OTHER_TYPE:
-            return [self.read().handoff_type]
-        own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
-        # An empty list would mean all types. If every type has its own row, this list has only `ANY_OTHER_TYPE`, which
-        # is no handoff's type, so the dry run covers no handoff.
-        return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
+    def touched(self, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
+        return [self.read().handoff_type]
 
     def _field(self, name: str) -> Field:
         return forms.field_of(name, FORM[name], self.values[name], self.errors.get(name, ""))

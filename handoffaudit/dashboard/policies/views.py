@@ -60,7 +60,7 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
         content=page.versions.to_plain(rows) | {"note": draft.note, FORM: _form_data(given)},
         base_version=now.version,
         actor=who.person.username,
-        handoff_types=[] if draft.types == ALL_TYPES else draft.touched(who.tenant, now, rows),
+        handoff_types=[] if draft.types == ALL_TYPES else draft.touched(now, rows),
         most=scope.most,
         since=timezone.now() - scope.within if scope.within else None,
     )
@@ -193,7 +193,7 @@ class Editing(Generic[R, D]):
             answer = self.after(request, who, editor, saved) if self.after else None
             if answer:
                 return answer
-            kind, types = self.page.versions.kind, editor.touched(who.tenant, before, saved.rows)
+            kind, types = self.page.versions.kind, editor.touched(before, saved.rows)
             return self.done(request, who, f"Saved as version {saved.version}.", judge_saved(who.tenant, kind, types))
 
         return save
@@ -245,7 +245,7 @@ class Editing(Generic[R, D]):
             with suppress(InvalidPolicy, Stale):
                 now = check_version(self.page.versions, who, editor.base_version)
                 rows = self.page.versions.checked(editor.rows(now))
-                cases = judge_draft(who.tenant, self.page.versions.kind, rows, editor.touched(who.tenant, now, rows))
+                cases = judge_draft(who.tenant, self.page.versions.kind, rows, editor.touched(now, rows))
             context = {"kind": self.page, "cases": cases, "is_tested": True}
             return render(request, "dashboard/policy/actions.html#cases", context)
 

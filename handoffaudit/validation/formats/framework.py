@@ -73,10 +73,12 @@ def recognise(document: Document) -> bool:
 def read(document: Document, envelope: Envelope) -> Record:
     """Return the record. If the document names no source, the agent of the submission is the source."""
     found = find(document) or NativeHandoff("", "", (), ())
+    # Different ids can be the same when they are cut or cleaned.
+    own_id = found.handoff_id if clean_or_empty(found.handoff_id) == found.handoff_id else None
     return Record(
         format=NAME,
         document=document,
-        handoff_id=clean_or_empty(envelope.handoff_id) or clean_or_empty(found.handoff_id) or None,
+        handoff_id=clean_or_empty(envelope.handoff_id) or own_id or None,
         tenant_id=None,
         handoff_type=found.handoff_type,
         source_agent_id=clean_or_empty(found.source) or clean_or_empty(envelope.agent),

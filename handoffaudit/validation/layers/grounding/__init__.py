@@ -22,10 +22,11 @@ from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import pluralize
 
-__all__ = ["BY_KIND", "CODES", "SourceIndex", "check", "ground", "name", "skip", "sources_of"]
+__all__ = ["BY_KIND", "CODES", "NO_SOURCES", "SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 
 name: Final = "grounding"
 NOTHING_STATED: Final = "no claim states a fact"
+NO_SOURCES: Final = "the handoff has neither context nor evidence"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
 MOST_VALUES = 5_000
@@ -49,7 +50,7 @@ def skip(subject: Subject) -> str | None:
     if role.is_guess:
         return None
     if not subject.trace_evidence and not _has_sources(subject.record):
-        return "the handoff has neither context nor evidence"
+        return NO_SOURCES
     return "the handoff is an order without a prompt or evidence" if is_order(subject.record) else None
 
 

@@ -107,12 +107,24 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
     _resize(by_pk, handoffs, joined, left, old_news=old_news)
 
 
-def forget() -> None:
-    """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes."""
+def forget() -> list[FindingGroup]:
+    """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes.
+
+    Return the groups that are muted until they grow, as they were. Pass them to `lower_limits` after the regrouping.
+    """
+    limited = list(FindingGroup.objects.select_for_update().filter(muted_until__isnull=False).order_by("pk"))
     GroupedHandoff.objects.all().delete()
     FindingGroupDay.objects.all().delete()
     FindingGroupRoute.objects.all().delete()
     FindingGroup.objects.update(number=0)
+    return limited
+
+
+def lower_limits(limited: Iterable[FindingGroup]) -> None:
+    """Lower the limits of muted groups by the handoffs that they lost, so that they may grow by as much as before."""
+    for one in limited:
+        same = FindingGroup.objects.filter(pk=one.pk, muted_until=one.muted_until, number__lt=one.number)
+        same.update(muted_until=F("muted_until") + F("number") - one.number)
 
 
 def drop_empty() -> None:

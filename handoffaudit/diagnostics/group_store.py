@@ -347,12 +347,15 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
     return made
 
 
-def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
-    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted."""
+def unmute_code(*, tenant: Tenant, code: str, actor: str, **only: datetime) -> bool:
+    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted.
+
+    `only` is a further condition for the mute.
+    """
     if not storable(code):
         return False
     with transaction.atomic():
-        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code).first()
+        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code, **only).first()
         if found is None:
             return False
         found.delete()
@@ -364,8 +367,10 @@ def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
 
 def end_code_mutes() -> None:
     """End the mutes of rule codes whose time is over, a few at a time."""
-    for one in CodeMute.objects.filter(until__lte=timezone.now()).select_related("tenant").order_by("until")[:20]:
-        unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit")
+    now = timezone.now()
+    for one in CodeMute.objects.filter(until__lte=now).select_related("tenant").order_by("until")[:20]:
+        # A person may prolong the mute meanwhile.
+        unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit", until__lte=now)
 
 
 def _mute_of(mute: CodeMute) -> dict[str, Any]:

@@ -112,12 +112,13 @@ def rebuild() -> int:
             Attribution.objects.all().delete()
             TracedHandoff.objects.all().delete()
             Watermark.objects.filter(name=MARK).delete()
-            group_store.forget()
+            limited = group_store.forget()
         while held_until and (found := _attribute_part()):
             number += found
             held_until = LEASE.renew(held_until)
         if not (held_until and (held_until := LEASE.renew(held_until))):
             raise RuntimeError("the attributions were taken over by another process: try again later")
+        group_store.lower_limits(limited)
         group_store.drop_empty()
     finally:
         LEASE.release(held_until)

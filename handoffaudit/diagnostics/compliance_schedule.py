@@ -61,23 +61,29 @@ def send_due() -> int:
 
     Return the number of tenants with a report; 0 if all deliveries are stored, or if another process stores them.
 
-    Only one process at a time stores deliveries. If the process dies between two tenants, another process continues. No
-    webhook receives the report of a week twice, because a delivery is stored once for each webhook and event.
+    Only one process at a time stores deliveries. If the process dies between two tenants, or the report of a tenant
+    fails, a later call continues. No webhook receives the report of a week twice, because a delivery is stored once for
+    each webhook and event.
     """
     due = last_due(timezone.now())
     held_until = LEASE.acquire()
     if held_until is None:
         return 0
-    number = 0
+    number, failure = 0, None
     try:
         if Watermark.objects.filter(name=MARK, at__gte=due).exists():
             return 0
         for tenant in _list_tenants():
-            _send(tenant, due)
-            number += 1
+            try:
+                _send(tenant, due)
+                number += 1
+            except Exception as error:  # noqa: BLE001 -- raised after the loop, so that the other tenants get reports
+                failure = error
             held_until = LEASE.renew(held_until)
             if held_until is None:
                 return number
+        if failure:
+            raise failure
         Watermark.objects.update_or_create(name=MARK, defaults={"at": due})
     finally:
         LEASE.release(held_until)

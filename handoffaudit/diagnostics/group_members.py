@@ -262,13 +262,15 @@ def count_waiting(tenant: Tenant) -> Waiting:
         if db.is_postgresql()
         else f"IN (SELECT id FROM ({held}) UNION ALL SELECT id FROM ({rejected}))"  # noqa: S608
     )
-    sql = f'''SELECT group_id, COUNT(*) FROM "{_MEMBERS}" WHERE tenant_id = %s AND handoff {among} GROUP BY group_id'''  # noqa: S608
+    passed_on, params = reassignments_in_force(tenant).values("handoff").query.sql_with_params()
+    sql = f'''
+        SELECT group_id, COUNT(*) FROM "{_MEMBERS}"
+        WHERE tenant_id = %s AND handoff {among} AND handoff NOT IN ({passed_on}) GROUP BY group_id
+    '''  # noqa: S608
     with connection.cursor() as cursor:
-        cursor.execute(sql, [tenant.pk] * 3)
-        numbers = Counter(dict(cursor.fetchall()))
-    passed_on = _list_waiting(tenant).filter(handoff__in=reassignments_in_force(tenant).values("handoff"))
-    numbers.subtract(Counter(passed_on.values_list("group", flat=True)))
-    return Waiting({group: number for group, number in numbers.items() if number > 0}, more=_is_more(tenant))
+        cursor.execute(sql, [*[tenant.pk] * 3, *params])
+        numbers = dict(cursor.fetchall())
+    return Waiting(numbers, more=_is_more(tenant))
 
 
 def _is_more(tenant: Tenant) -> bool:

@@ -107,12 +107,24 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
     _resize(by_pk, handoffs, joined, left, old_news=old_news)
 
 
-def forget() -> None:
-    """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes."""
+def forget() -> list[FindingGroup]:
+    """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes.
+
+    Return the groups that are muted until they grow, as they were. Pass them to `lower_limits` after the regrouping.
+    """
+    limited = list(FindingGroup.objects.select_for_update().filter(muted_until__isnull=False).order_by("pk"))
     GroupedHandoff.objects.all().delete()
     FindingGroupDay.objects.all().delete()
     FindingGroupRoute.objects.all().delete()
     FindingGroup.objects.update(number=0)
+    return limited
+
+
+def lower_limits(limited: Iterable[FindingGroup]) -> None:
+    """Lower the limits of muted groups by the handoffs that they lost, so that they may grow by as much as before."""
+    for one in limited:
+        same = FindingGroup.objects.filter(pk=one.pk, muted_until=one.muted_until, number__lt=one.number)
+        same.update(muted_until=F("muted_until") + F("number") - one.number)
 
 
 def drop_empty() -> None:
@@ -335,12 +347,15 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
     return made
 
 
-def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
-    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted."""
+def unmute_code(*, tenant: Tenant, code: str, actor: str, **only: datetime) -> bool:
+    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted.
+
+    `only` is a further condition for the mute.
+    """
     if not storable(code):
         return False
     with transaction.atomic():
-        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code).first()
+        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code, **only).first()
         if found is None:
             return False
         found.delete()
@@ -352,8 +367,10 @@ def unmute_code(*, tenant: Tenant, code: str, actor: str) -> bool:
 
 def end_code_mutes() -> None:
     """End the mutes of rule codes whose time is over, a few at a time."""
-    for one in CodeMute.objects.filter(until__lte=timezone.now()).select_related("tenant").order_by("until")[:20]:
-        unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit")
+    now = timezone.now()
+    for one in CodeMute.objects.filter(until__lte=now).select_related("tenant").order_by("until")[:20]:
+        # A person may prolong the mute meanwhile.
+        unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit", until__lte=now)
 
 
 def _mute_of(mute: CodeMute) -> dict[str, Any]:

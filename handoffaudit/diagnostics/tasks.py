@@ -1,6 +1,7 @@
 """The Celery tasks of diagnostics, which have no arguments, and its periodic jobs."""
 
 import threading
+from contextlib import ExitStack
 
 from celery import shared_task
 
@@ -59,10 +60,12 @@ def tend_samples() -> None:
     """Fill new sample tenants, and delete the rows of removed sample tenants."""
     if _one_sample.acquire(blocking=False):
         try:
-            for tenant in sample_tenants.list_removed():
-                sample_tenants.clear_sample(tenant)
-            for tenant in sample_tenants.list_unfilled():
-                sample_tenants.fill_sample(tenant)
+            # The stack makes all calls, the last one first, and only then raises an error of one of them.
+            with ExitStack() as calls:
+                for tenant in sample_tenants.list_unfilled():
+                    calls.callback(sample_tenants.fill_sample, tenant)
+                for tenant in sample_tenants.list_removed():
+                    calls.callback(sample_tenants.clear_sample, tenant)
         finally:
             _one_sample.release()
 

@@ -102,6 +102,8 @@ def test_reasons_take_a_fallback_as_given(sign_in: SignIn, viewer: Person, tenan
         ({"event": "handoff_created"}, ["trace"]),
         ({"level": "warning"}, ["trace"]),
         ({"level": "error"}, ["gate"]),
+        ({"level": "ERROR"}, ["gate"]),
+        ({"level": "Warn"}, ["trace"]),
         ({"trace": "trace-9"}, ["trace"]),
         ({"trace": "run-7"}, ["health"]),
         ({"source": "other.log"}, []),

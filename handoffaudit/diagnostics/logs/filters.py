@@ -19,6 +19,7 @@ from handoffaudit.validation.logs.lines import (
     agents_of,
     events_of,
     level_of,
+    parse_level,
     phase_of,
     trace_of,
 )
@@ -143,6 +144,7 @@ class LogQuery(FilterSet):
     def __post_init__(self) -> None:
         for name in ("agent", "phase", "level", "trace"):
             object.__setattr__(self, name, clean(getattr(self, name), LONGEST_VALUE))
+        object.__setattr__(self, "level", parse_level(self.level))
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -126,6 +126,27 @@ def test_a_process_that_died_midway_sends_nothing_twice(
     assert Delivery.objects.count() == 2
 
 
+def test_a_tenant_whose_report_fails_keeps_no_report_from_the_others(
+    tenant: Tenant, other_tenant: Tenant, at: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(tenant)
+    second = subscribe(other_tenant)
+    at(MONDAY)
+    load = compliance_schedule.make_report
+
+    def fail_on_the_first(one: Tenant, due: datetime) -> dict[str, Any]:
+        if one.pk == tenant.pk:
+            raise KeyError(one.pk)
+        return load(one, due)
+
+    monkeypatch.setattr(compliance_schedule, "make_report", fail_on_the_first)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            send_due()
+        assert list(Delivery.objects.values_list("subscriber", flat=True)) == [second.pk]
+        assert anything_due()
+
+
 def test_while_another_process_holds_the_lease_nothing_is_sent(tenant: Tenant, at: Clock) -> None:
     subscribe(tenant)
     at(MONDAY)

@@ -1,8 +1,10 @@
 """Tests of mutes of a rule code: its groups, later groups, the end, the undo, and other tenants."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts import Refused
@@ -71,6 +73,26 @@ def test_the_mute_ends_by_itself_and_a_second_one_prolongs_it(tenant: Tenant) ->
     group_store.end_code_mutes()
     assert group(tenant).muted_at is None
     assert not CodeMute.objects.exists()
+
+
+def test_a_mute_that_is_prolonged_as_it_ends_stays(tenant: Tenant) -> None:
+    found(tenant, 1)
+    mute(tenant)
+    CodeMute.objects.update(until=timezone.now())
+    prolonged = []
+
+    def prolong(execute: Any, sql: str, *given: Any) -> Any:
+        result = execute(sql, *given)
+        if not prolonged and "codemute" in sql:
+            prolonged.append(sql)
+            mute(tenant, days="90")
+        return result
+
+    with connection.execute_wrapper(prolong):
+        group_store.end_code_mutes()
+    assert prolonged
+    assert CodeMute.objects.get().until > timezone.now() + timedelta(days=89)
+    assert group(tenant).muted_by_code
 
 
 def test_nothing_of_another_tenant_is_muted(tenant: Tenant, other_tenant: Tenant) -> None:

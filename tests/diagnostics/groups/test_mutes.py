@@ -71,6 +71,17 @@ def test_older_handoffs_that_join_late_bring_nothing_back(tenant: Tenant) -> Non
     assert one.muted_at is not None
 
 
+def test_a_group_counted_anew_after_retention_may_grow_by_as_much_as_before(tenant: Tenant) -> None:
+    handoffs = found(tenant, 5)
+    mute(tenant, "10")
+    Handoff.objects.filter(pk__in=[one.pk for one in handoffs[:3]]).delete()
+    attribution.rebuild()
+    one = group(tenant)
+    assert (one.number, one.muted_until) == (2, 12)
+    assert one.muted_at is not None
+    assert_groups_are_right()
+
+
 def test_it_is_told_in_the_log_who_muted_it_and_why(tenant: Tenant) -> None:
     found(tenant)
     mute(tenant)

@@ -245,7 +245,7 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
     Handoff.objects.filter(pk=third.pk).update(state="held")
     assert waits() == (3, False)
     monkeypatch.setattr(group_members, "MOST_WAITING", 1)
-    assert waits() == (1, True)
+    assert waits() == (2, True)
     Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
     monkeypatch.setattr(group_members, "MOST_WAITING", 10)
     assert waits() == (0, False)
@@ -257,6 +257,17 @@ def test_an_assigned_handoff_that_does_not_wait_is_not_subtracted(tenant: Tenant
     activity.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=reviewer, seen_version=None)
     for sort in ("newest", "waiting"):
         assert [one.waiting for one in list_groups(tenant, GroupFilters(sort=sort)).items] == [2]
+
+
+def test_an_older_reassigned_handoff_is_not_subtracted_from_the_newest(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = found(tenant, 3)
+    activity.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
+    monkeypatch.setattr(group_members, "MOST_WAITING", 1)
+    for sort in ("urgent", "waiting"):
+        (one,) = list_groups(tenant, GroupFilters(sort=sort)).items
+        assert (one.waiting, one.more_wait) == (1, True)
 
 
 def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait_besides(

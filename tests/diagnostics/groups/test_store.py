@@ -164,7 +164,7 @@ def test_built_anew_they_are_right_and_keep_what_people_said(tenant: Tenant) -> 
     attribution.rebuild()
     assert_groups_are_right()
     one = group(tenant)
-    assert (one.number, one.muted_by, one.muted_until) == (2, "rui", 12)
+    assert (one.number, one.muted_by, one.muted_until) == (2, "rui", 5)
     assert not FindingGroup.objects.filter(pk=gone.pk).exists()
 
 

@@ -1,6 +1,7 @@
 """Tests of sample data: a tenant of its own, filled in any situation, and removed completely."""
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import islice, product
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import Refused, audit, keys, people
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
-from handoffaudit.diagnostics import attribution, sample_tenants
+from handoffaudit.diagnostics import attribution, sample_tenants, tasks
 from handoffaudit.diagnostics.logs import index
 from handoffaudit.diagnostics.models import FileReport, LogBlock
 from handoffaudit.handoffs import judge, transitions
@@ -223,6 +224,29 @@ def test_files_of_every_reason_and_lines_of_every_form_are_there() -> None:
         read_line(line) for _, log in sample_tenants.bundled_logs(timezone.now()) for line in log.decode().splitlines()
     ]
     assert {line.kind for line in lines} == set(Kind)
+
+
+def test_a_sample_that_fails_keeps_no_other_waiting(
+    admin: Person, tenant: Tenant, other_tenant: Tenant, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, kept = (Person.objects.create_user(name) for name in ("ada", "rui"))
+    for_admin, for_removed, for_kept = (
+        sample_tenants.create_sample(person=person, origin=other_tenant) for person in (admin, removed, kept)
+    )
+    sample_tenants.remove_sample(tenant=for_removed, person=removed)
+    fill, clear = sample_tenants.fill_sample, sample_tenants.clear_sample
+
+    def fail_for(broken: Tenant, do: Callable[[Tenant], object], one: Tenant) -> None:
+        if one == broken:
+            raise KeyError(one.pk)
+        do(one)
+
+    monkeypatch.setattr(sample_tenants, "clear_sample", partial(fail_for, for_removed, clear))
+    monkeypatch.setattr(sample_tenants, "fill_sample", partial(fail_for, for_admin, fill))
+    with pytest.raises(KeyError):
+        tasks.tend_samples()
+    assert list(sample_tenants.list_unfilled()) == [for_admin]
+    assert sample_tenants.load_progress(for_kept).filled
 
 
 def test_files_and_logs_beside_the_handoffs_of_ones_own_tenant_come_once(tenant: Tenant, few: None) -> None:

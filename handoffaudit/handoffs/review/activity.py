@@ -40,11 +40,14 @@ from handoffaudit.validation.text import clean
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
+# The condition for memberships of people who may decide. A disabled person cannot sign in.
+_MAY_DECIDE = Q(role__in=DECIDING, person__is_active=True)
+
 # The condition for assignments that still hold: no decision or proposal has ended them, and `to` may still decide.
-# Without the check of the role, handoffs assigned to a person who left the tenant, or who may no longer decide, would
-# be in nobody's queue.
+# Without the check of the membership, handoffs assigned to a person who left the tenant, or who may no longer decide,
+# would be in nobody's queue.
 _LASTS = Q(over=False) & (
-    Q(to=None) | Exists(Membership.objects.filter(tenant=OuterRef("tenant"), person=OuterRef("to"), role__in=DECIDING))
+    Q(to=None) | Exists(Membership.objects.filter(_MAY_DECIDE, tenant=OuterRef("tenant"), person=OuterRef("to")))
 )
 
 MOST_REVIEWERS = 500
@@ -68,7 +71,7 @@ def reassign(
     note = check_note(note)
     if to is None and not note:
         raise NoteRequired(WHAT_TO_KNOW)
-    if to is not None and not Membership.objects.filter(tenant=tenant, person=to, role__in=DECIDING).exists():
+    if to is not None and not Membership.objects.filter(_MAY_DECIDE, tenant=tenant, person=to).exists():
         raise NoReviewer(to.get_username())
     change = partial(_reassign, note=note, actor=actor, to=to)
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)

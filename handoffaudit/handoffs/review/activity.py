@@ -56,6 +56,9 @@ PUT_BACK = "put back into the queue"
 
 UNASSIGNED = "assigned to nobody"
 
+# The event of an undone assignment begins with this text.
+UNDOES = "undone: "
+
 HANDLED = "Marked as handled"
 
 
@@ -165,10 +168,10 @@ def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
     """
     before = passed.replaced
     if before is None:
-        put_back(handoff, actor=actor)
+        put_back(handoff, actor=actor, prefix=UNDOES)
         return
     to = Person.objects.filter(pk=before["to"]).first()
-    remark(handoff, actor, f"undone: assigned to {to.get_username()} again" if to else "undone: set aside again")
+    remark(handoff, actor, UNDOES + (f"assigned to {to.get_username()} again" if to else "set aside again"))
     at = datetime.fromisoformat(before["at"])
     PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).update(
         by=before["by"], to=to, note=before["note"], at=at, replaced=None
@@ -198,11 +201,11 @@ def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_versio
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
-def put_back(handoff: Handoff, *, actor: Actor, note: str = "") -> None:
+def put_back(handoff: Handoff, *, actor: Actor, note: str = "", prefix: str = "") -> None:
     """End the assignment of a handoff; call inside a transaction. Raise `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
-    text = PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED
+    text = prefix + (PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED)
     remark(handoff, actor, f"{text}: {note}" if note else text)
     PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).delete()
     _announce(handoff, actor, None, note)

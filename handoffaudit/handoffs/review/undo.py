@@ -23,7 +23,6 @@ from handoffaudit.handoffs.review.base import (
     apply_change,
     begin_waiting,
     check_note,
-    last_event,
 )
 from handoffaudit.handoffs.review.decisions import Result, apply_to_each
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
@@ -36,6 +35,9 @@ UNDONE = "undone"
 
 # Nearly every recent change of an actor can be undone, so the search for a change to undo tries only a few.
 _MOST_TRIED = 20
+
+# The events without a change of state that undo an assignment or a proposal begin with one of these texts.
+_UNDOES = (activity.UNDOES, *(f"{noun} {decisions.WITHDRAWN}" for noun in decisions.NOUNS.values()))
 
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
@@ -84,11 +86,30 @@ def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
     return record is not None and record.user_approved
 
 
+def find_last_change(handoff: Handoff) -> tuple[Event | None, int]:
+    """Return the last event that neither undid a change nor was undone, and the number of later events."""
+    undone = 0
+    for later, event in enumerate(Event.objects.filter(handoff=handoff.pk).order_by("-id")[: 2 * _MOST_TRIED]):
+        if _is_undoing(event):
+            undone += 1
+        elif undone:
+            undone -= 1
+        else:
+            return event, later
+    return None, 0
+
+
+def _is_undoing(event: Event) -> bool:
+    if event.from_state == event.to_state:
+        return event.reason.startswith(_UNDOES)
+    return event.from_state in DECIDED and event.reason == UNDONE
+
+
 def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
     """Undo the actor's decision, proposal or reassignment on each handoff.
 
-    The change must be the last change of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with
-    the version of the handoff after the change.
+    The change must be the last change of the handoff, leaving out undone changes, and at most `UNDO_MINUTES` old.
+    `references` are ids, each with the version of the handoff after the change.
     """
 
     def one(reference: str, seen_version: int) -> Handoff:
@@ -124,14 +145,15 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
 
 
 def _undo(handoff: Handoff, *, actor: Actor) -> None:
-    last = last_event(handoff)
+    last, later = find_last_change(handoff)
     if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
         raise NothingToUndo("the last change of this handoff is not yours.")
     if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
         remedy = " Reopen the handoff with a note." if handoff.state in DECIDED else ""
         raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old.{remedy}")
+    # The change and each later event raised the version by 1.
+    ended_at = handoff.version - 1 - later
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
-        ended_at = handoff.version - 1
         _reopen(handoff, actor=actor, reason=UNDONE)
         begin_waiting(handoff, ended_at)
         return
@@ -141,6 +163,6 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     if passed and passed.by == actor.name and passed.at >= last.at:
         activity.withdraw(handoff, passed, actor)
     elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
-        decisions.withdraw(handoff, proposal, actor)
+        decisions.withdraw(handoff, proposal, actor, ended_at)
     else:
         raise NothingToUndo("your last action on this handoff cannot be undone; see its history.")

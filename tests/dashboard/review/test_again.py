@@ -373,3 +373,21 @@ def test_what_a_colleague_proposed_with_a_note_asks_for_none_of_who_agrees(
     do(other, circular, "decide", decision="approve", note="It is right.")
     assert asked not in client.get(f"/t/acme/review/{circular.pk}/").text
     assert asked in other.get(f"/t/acme/review/{circular.pk}/").text
+
+
+def test_undo_of_a_decided_handoff_is_offered_for_its_last_change_only(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    page = f"/t/acme/handoffs/{held.pk}/"
+    do(client, held, "decide", decision="approve")
+    assert "/undo/" in client.get(page).text
+    do(client, held, "assign", to=colleague.username)
+    assert "/undo/" not in client.get(page).text
+    notice = client.get(f"/t/acme/review/?done={held.pk}").context["notice"]
+    assert (notice.text, notice.may_undo) == ("assigned to colleague.", True)
+    do(client, held, "undo")
+    assert "/undo/" in client.get(page).text
+    assert client.get(f"/t/acme/review/?done={held.pk}").context["notice"].text == "approved."
+    do(client, held, "undo")
+    assert state_of(held) == "held"

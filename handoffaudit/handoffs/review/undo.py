@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import approvals, event_log, transitions
+from handoffaudit.handoffs import approvals, attempts, event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.review import activity, decisions
@@ -25,7 +25,7 @@ from handoffaudit.handoffs.review.base import (
     check_note,
 )
 from handoffaudit.handoffs.review.decisions import Result, apply_to_each
-from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, SYSTEM, Actor
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy.kinds import load_config
 
@@ -52,13 +52,22 @@ def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_vers
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
-def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
+def _reopen(handoff: Handoff, *, actor: Actor, reason: str, is_undo: bool = False) -> None:
     decided = find_decision(handoff)
     if decided is None:
         raise NotReopenable(handoff)
     body = HandoffBody.objects.filter(pk=handoff.pk).first()
     if body is None:
         raise DocumentRemoved
+    # A worker that carries an approval over to a retry locks the handoffs before the approval, too.
+    attempts.lock([handoff])
+    used = approvals.lock_used(handoff)
+    if used and used.used_at:
+        if is_undo:
+            raise NothingToUndo(f"{used.used_by} used the approval already. Reopen the handoff with a note.")
+        # The approval is deleted below, so the history has to say that it was used.
+        at = used.used_at.isoformat(timespec="seconds")
+        transitions.record_event(handoff, SYSTEM, f"the approval was used at {at} by {used.used_by}")
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
@@ -67,7 +76,6 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
         limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
-    # A worker that carries an approval over to a retry locks the handoff before the approval, too.
     approvals.withdraw([handoff])
     event_log.log_decision(handoff, actor, reason)
 
@@ -154,7 +162,7 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     # The change and each later event raised the version by 1.
     ended_at = handoff.version - 1 - later
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
-        _reopen(handoff, actor=actor, reason=UNDONE)
+        _reopen(handoff, actor=actor, reason=UNDONE, is_undo=True)
         begin_waiting(handoff, ended_at)
         return
     # An event without a change of state does not name the action. The action is then the reassignment or the

@@ -155,6 +155,8 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
     if proposal:
         what = "approval" if proposal.decision == decisions.Decision.APPROVE else "decline"
         return f"{what} proposed. A second person decides.", decisions.is_by(proposal, Actor.person(who.person))
+    if handoff.state not in REVIEWABLE:
+        return f"{handoff.state}{f': {last.reason}' if last and last.reason else ''}.", False
     return _why_it_waits(handoff, last), False
 
 

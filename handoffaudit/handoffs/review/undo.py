@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import approvals, attempts, event_log, transitions
+from handoffaudit.handoffs import approvals, attempts, counts, event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.review import activity, decisions
@@ -43,6 +43,7 @@ _UNDOES = (activity.UNDOES, *(f"{noun} {decisions.WITHDRAWN}" for noun in decisi
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
     """Put an approved or declined handoff back into its state before the decision: held or rejected.
 
+    If the handoff has a later attempt, this attempt then supersedes the handoff, as it would have without the approval.
     A note is required. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
@@ -78,6 +79,10 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str, is_undo: bool = Fals
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
     approvals.withdraw([handoff])
     event_log.log_decision(handoff, actor, reason)
+    # An attempt that arrived after the approval could not supersede the approved handoff.
+    if deltas := attempts.supersede_overtaken([handoff]):
+        counts.apply(deltas)
+        handoff.refresh_from_db(fields=["state", "version"])
 
 
 def find_decision(handoff: Handoff) -> Event | None:
@@ -163,7 +168,8 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     ended_at = handoff.version - 1 - later
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
         _reopen(handoff, actor=actor, reason=UNDONE, is_undo=True)
-        begin_waiting(handoff, ended_at)
+        if handoff.state in REVIEWABLE:
+            begin_waiting(handoff, ended_at)
         return
     # An event without a change of state does not name the action. The action is then the reassignment or the
     # proposal that is not older than the event.

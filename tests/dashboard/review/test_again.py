@@ -15,6 +15,7 @@ from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
+from tests.handoffs.support import judged, payload
 from tests.pages import attributes, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
@@ -391,3 +392,13 @@ def test_undo_of_a_decided_handoff_is_offered_for_its_last_change_only(
     assert client.get(f"/t/acme/review/?done={held.pk}").context["notice"].text == "approved."
     do(client, held, "undo")
     assert state_of(held) == "held"
+
+
+def test_the_notice_of_a_reopened_handoff_names_the_later_attempt(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    do(client, held, "decide", decision="approve")
+    judged(held.tenant, payload(handoff_id="later"), retry_of=held.handoff_id)
+    after = do(client, held, "reopen", note="Wrong.", headers=TOLD)
+    assert "superseded: later took its place." in text_of(select(after, "#told")[0])

@@ -344,3 +344,15 @@ def test_what_was_reopened_or_returned_is_not_undone(tenant: Tenant, reviewer: P
     reopen(decide(handoff, reviewer), reviewer, "undone too early")
     with pytest.raises(NothingToUndo):
         undo_last(tenant, reviewer)
+
+
+@pytest.mark.parametrize("way", ["reopen", "undo"])
+def test_a_later_attempt_takes_the_place_of_a_reopened_handoff(tenant: Tenant, reviewer: Person, way: str) -> None:
+    first = decide(judged(tenant, held(handoff_id="first")), reviewer)
+    second = judged(tenant, held(handoff_id="second", data={"text": "another text"}), retry_of="first")
+    assert (now(first).state, second.state) == (State.APPROVED, State.HELD)
+    back = undo_last(tenant, reviewer) if way == "undo" else reopen(first, reviewer)
+    assert (back.state, back.version) == (State.SUPERSEDED, now(first).version)
+    assert (now(first).state, now(first).user_approved) == (State.SUPERSEDED, False)
+    assert [one.handoff_id for one in queue.list_queue(tenant, reviewer).items] == ["second"]
+    assert_counts_are_right()

@@ -134,6 +134,15 @@ def withdraw(handoffs: Sequence[Handoff]) -> None:
     Approval.objects.filter(handoff__in=[handoff.pk for handoff in handoffs]).delete()
 
 
+def lock_used(handoff: Handoff) -> Approval | None:
+    """Lock the approval of a handoff, and return it if it was used; call inside a transaction.
+
+    Lock the handoff first, as `carry_over` does.
+    """
+    row = Approval.objects.select_for_update().filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
+    return row if row and row.used_at else None
+
+
 def state_of(handoff: Handoff) -> ApprovalState | None:
     """Return the state of a handoff's approval, or None if the handoff is not approved or has no approval."""
     row = Approval.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()

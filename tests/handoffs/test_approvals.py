@@ -118,6 +118,26 @@ def test_a_reopened_handoff_has_no_approval(tenant: Tenant) -> None:
             approvals.use(tenant, known, "crew")
 
 
+def test_an_approval_that_the_sender_used_is_not_undone(tenant: Tenant) -> None:
+    handoff = approved(tenant)
+    approvals.use(tenant, handoff, "crew")
+    (result,) = undo.undo_changes(tenant=tenant, references=[("first", handoff.version)], actor=SENDER)
+    assert "crew used the approval already. Reopen the handoff with a note." in str(result.error)
+    assert status(queries.get(tenant, "first")) is ApprovalStatus.USED
+
+
+def test_the_history_of_a_reopened_handoff_says_who_used_its_approval(tenant: Tenant) -> None:
+    handoff = approved(tenant)
+    used = approvals.use(tenant, handoff, "crew")
+    assert used.used_at is not None
+    undo.reopen(tenant=tenant, reference="first", note="wrong", actor=SENDER, seen_version=handoff.version)
+    *_, record, reopened = Event.objects.filter(handoff=handoff.pk).order_by("id")
+    assert record.reason == f"the approval was used at {used.used_at.isoformat(timespec='seconds')} by crew"
+    assert (reopened.from_state, reopened.to_state, reopened.reason) == (State.APPROVED, State.HELD, "wrong")
+    # The next decision counts as a new approval.
+    assert status(approve(tenant, queries.get(tenant, "first"))) is ApprovalStatus.VALID
+
+
 def test_many_approvals_at_once_are_bound_as_well(tenant: Tenant) -> None:
     rows = [judged(tenant, held(handoff_id=f"h{number}")) for number in range(3)]
     references = [(str(row.pk), row.version) for row in rows]

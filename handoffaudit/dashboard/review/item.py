@@ -120,17 +120,12 @@ def requested_notice(request: HttpRequest, who: TenantMembership) -> Notice | No
 
 
 def notice_of(who: TenantMembership, handoff: Handoff) -> Notice:
-    last = last_event(handoff)
-    what, is_own = _what(who, handoff, last)
-    return Notice(handoff, what, may_undo=is_own and _may_undo(who, last))
-
-
-def may_undo(who: TenantMembership, handoff: Handoff) -> bool:
-    """Return whether this person made the last change to the handoff, at most `undo.UNDO_MINUTES` ago."""
-    return _may_undo(who, last_event(handoff))
+    what, is_own = _what(who, handoff, last_event(handoff))
+    return Notice(handoff, what, may_undo=is_own and _may_undo(who, undo.find_last_change(handoff)[0]))
 
 
 def _may_undo(who: TenantMembership, last: Event | None) -> bool:
+    """Return whether this person made the change `last`, at most `undo.UNDO_MINUTES` ago."""
     if last is None or last.actor_kind != ActorKind.PERSON or last.actor != who.person.get_username():
         return False
     return last.at > timezone.now() - timedelta(minutes=undo.UNDO_MINUTES)
@@ -145,19 +140,23 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
 
     For a decision, return True without a check: the caller checks who decided.
     """
-    if handoff.state in DECIDED:
+    passed = activity.reassignment_of(handoff)
+    is_assigned = passed is not None and last is not None and last.from_state == last.to_state
+    if handoff.state in DECIDED and not is_assigned:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
-    passed = activity.reassignment_of(handoff)
     if passed and activity.is_handled(passed):
         return "marked as handled, without a decision.", passed.by == who.person.get_username()
     if passed:
-        done = f"assigned to {passed.to.get_username()}" if passed.to else "set aside"
-        return f"{done}. It still waits for a decision.", passed.by == who.person.get_username()
+        done = f"assigned to {passed.to.get_username()}." if passed.to else "set aside."
+        waits = " It still waits for a decision." if handoff.state in REVIEWABLE else ""
+        return done + waits, passed.by == who.person.get_username()
     proposal = decisions.find_proposal(handoff)
     if proposal:
         what = "approval" if proposal.decision == decisions.Decision.APPROVE else "decline"
         return f"{what} proposed. A second person decides.", decisions.is_by(proposal, Actor.person(who.person))
+    if handoff.state not in REVIEWABLE:
+        return f"{handoff.state}{f': {last.reason}' if last and last.reason else ''}.", False
     return _why_it_waits(handoff, last), False
 
 
@@ -167,7 +166,8 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
         return f"the decision is undone. {as_before}"
     if last and last.from_state in DECIDED:
         return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
-    if last and last.from_state == last.to_state and last.reason.startswith(activity.PUT_BACK):
+    put_back = (activity.PUT_BACK, activity.UNDOES + activity.PUT_BACK)
+    if last and last.from_state == last.to_state and last.reason.startswith(put_back):
         return f"back in the queue. {as_before}"
     return f"it waits for a decision, {handoff.state} as before."
 
@@ -202,9 +202,10 @@ class Box:
 def box_of(who: TenantMembership, handoff: Handoff) -> Box:
     waits = handoff.state in REVIEWABLE
     if not waits:
-        is_decided = handoff.state in (State.APPROVED, State.DECLINED)
+        # In the box, the button stands below the decision, so it is offered only if it undoes the decision.
         last = undo.find_decision(handoff)
-        return Box(waits, is_decided, last, may_undo=is_decided and may_undo(who, handoff))
+        is_last = last is not None and last == undo.find_last_change(handoff)[0]
+        return Box(waits, handoff.state in DECIDED, last, may_undo=is_last and _may_undo(who, last))
     proposal, passed = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
     people = activity.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
     is_own = bool(proposal and decisions.is_by(proposal, Actor.person(who.person)))
@@ -215,7 +216,7 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
     return Box(
         waits,
         is_decided=False,
-        may_undo=bool(passed or proposal) and may_undo(who, handoff),
+        may_undo=bool(passed or proposal) and _may_undo(who, undo.find_last_change(handoff)[0]),
         passed=passed,
         proposal=proposal,
         is_own_proposal=is_own,

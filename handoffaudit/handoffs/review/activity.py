@@ -40,11 +40,14 @@ from handoffaudit.validation.text import clean
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
+# The condition for memberships of people who may decide. A disabled person cannot sign in.
+_MAY_DECIDE = Q(role__in=DECIDING, person__is_active=True)
+
 # The condition for assignments that still hold: no decision or proposal has ended them, and `to` may still decide.
-# Without the check of the role, handoffs assigned to a person who left the tenant, or who may no longer decide, would
-# be in nobody's queue.
+# Without the check of the membership, handoffs assigned to a person who left the tenant, or who may no longer decide,
+# would be in nobody's queue.
 _LASTS = Q(over=False) & (
-    Q(to=None) | Exists(Membership.objects.filter(tenant=OuterRef("tenant"), person=OuterRef("to"), role__in=DECIDING))
+    Q(to=None) | Exists(Membership.objects.filter(_MAY_DECIDE, tenant=OuterRef("tenant"), person=OuterRef("to")))
 )
 
 MOST_REVIEWERS = 500
@@ -52,6 +55,9 @@ MOST_REVIEWERS = 500
 PUT_BACK = "put back into the queue"
 
 UNASSIGNED = "assigned to nobody"
+
+# The event of an undone assignment begins with this text.
+UNDOES = "undone: "
 
 HANDLED = "Marked as handled"
 
@@ -68,7 +74,7 @@ def reassign(
     note = check_note(note)
     if to is None and not note:
         raise NoteRequired(WHAT_TO_KNOW)
-    if to is not None and not Membership.objects.filter(tenant=tenant, person=to, role__in=DECIDING).exists():
+    if to is not None and not Membership.objects.filter(_MAY_DECIDE, tenant=tenant, person=to).exists():
         raise NoReviewer(to.get_username())
     change = partial(_reassign, note=note, actor=actor, to=to)
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
@@ -162,10 +168,10 @@ def withdraw(handoff: Handoff, passed: PassedOn, actor: Actor) -> None:
     """
     before = passed.replaced
     if before is None:
-        put_back(handoff, actor=actor)
+        put_back(handoff, actor=actor, prefix=UNDOES)
         return
     to = Person.objects.filter(pk=before["to"]).first()
-    remark(handoff, actor, f"undone: assigned to {to.get_username()} again" if to else "undone: set aside again")
+    remark(handoff, actor, UNDOES + (f"assigned to {to.get_username()} again" if to else "set aside again"))
     at = datetime.fromisoformat(before["at"])
     PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).update(
         by=before["by"], to=to, note=before["note"], at=at, replaced=None
@@ -195,11 +201,11 @@ def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor, seen_versio
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
-def put_back(handoff: Handoff, *, actor: Actor, note: str = "") -> None:
+def put_back(handoff: Handoff, *, actor: Actor, note: str = "", prefix: str = "") -> None:
     """End the assignment of a handoff; call inside a transaction. Raise `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
-    text = PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED
+    text = prefix + (PUT_BACK if handoff.state in REVIEWABLE else UNASSIGNED)
     remark(handoff, actor, f"{text}: {note}" if note else text)
     PassedOn.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).delete()
     _announce(handoff, actor, None, note)

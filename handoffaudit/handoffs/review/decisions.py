@@ -38,6 +38,8 @@ from handoffaudit.policy.kinds import load_config
 
 NOUNS = {"approve": "approval", "decline": "decline"}
 
+WITHDRAWN = "no longer proposed"
+
 
 def needs_four_eyes(handoff: Handoff) -> bool:
     """Return whether the current policy requires two people to decide this handoff."""
@@ -95,16 +97,14 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
     )
 
 
-def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
-    """Withdraw a proposal; call inside a transaction.
+def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor, ended_at: int) -> None:
+    """Withdraw a proposal that was made on version `ended_at`; call inside a transaction.
 
     A proposal that this proposal replaced, and an assignment that this proposal ended, become current again.
     """
-    message, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
+    message, before = f"{NOUNS[proposal.decision]} {WITHDRAWN}", proposal.replaced
     if before:
         message += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
-    # The event of the proposal raised the version by 1.
-    ended_at = handoff.version - 1
     remark(handoff, actor, message)
     activity.restore(handoff, ended_at)
     rows = Proposal.objects.filter(handoff=handoff.pk)

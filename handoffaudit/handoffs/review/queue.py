@@ -253,7 +253,10 @@ def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
     made = _list_last_decisions(handoff.tenant_id, newest)[:limit]
     handoffs = Handoff.objects.in_bulk([event.handoff_id for event in made])
     return [
-        Precedent(handoffs[event.handoff_id], event.to_state, event.reason, event.actor, event.at) for event in made
+        Precedent(handoffs[event.handoff_id], event.to_state, event.reason, event.actor, event.at)
+        for event in made
+        # Somebody may have deleted a handoff after its event was read.
+        if event.handoff_id in handoffs
     ]
 
 

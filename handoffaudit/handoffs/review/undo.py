@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import approvals, event_log, transitions
+from handoffaudit.handoffs import approvals, attempts, counts, event_log, transitions
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.review import activity, decisions
@@ -23,10 +23,9 @@ from handoffaudit.handoffs.review.base import (
     apply_change,
     begin_waiting,
     check_note,
-    last_event,
 )
 from handoffaudit.handoffs.review.decisions import Result, apply_to_each
-from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, SYSTEM, Actor
 from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.policy.kinds import load_config
 
@@ -37,10 +36,14 @@ UNDONE = "undone"
 # Nearly every recent change of an actor can be undone, so the search for a change to undo tries only a few.
 _MOST_TRIED = 20
 
+# The events without a change of state that undo an assignment or a proposal begin with one of these texts.
+_UNDOES = (activity.UNDOES, *(f"{noun} {decisions.WITHDRAWN}" for noun in decisions.NOUNS.values()))
+
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
     """Put an approved or declined handoff back into its state before the decision: held or rejected.
 
+    If the handoff has a later attempt, this attempt then supersedes the handoff, as it would have without the approval.
     A note is required. Raise `Handoff.DoesNotExist` or a `ReviewError`.
     """
     note = check_note(note)
@@ -50,13 +53,22 @@ def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_vers
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
 
-def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
+def _reopen(handoff: Handoff, *, actor: Actor, reason: str, is_undo: bool = False) -> None:
     decided = find_decision(handoff)
     if decided is None:
         raise NotReopenable(handoff)
     body = HandoffBody.objects.filter(pk=handoff.pk).first()
     if body is None:
         raise DocumentRemoved
+    # A worker that carries an approval over to a retry locks the handoffs before the approval, too.
+    attempts.lock([handoff])
+    used = approvals.lock_used(handoff)
+    if used and used.used_at:
+        if is_undo:
+            raise NothingToUndo(f"{used.used_by} used the approval already. Reopen the handoff with a note.")
+        # The approval is deleted below, so the history has to say that it was used.
+        at = used.used_at.isoformat(timespec="seconds")
+        transitions.record_event(handoff, SYSTEM, f"the approval was used at {at} by {used.used_by}")
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
@@ -65,9 +77,12 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
         limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
-    # A worker that carries an approval over to a retry locks the handoff before the approval, too.
     approvals.withdraw([handoff])
     event_log.log_decision(handoff, actor, reason)
+    # An attempt that arrived after the approval could not supersede the approved handoff.
+    if deltas := attempts.supersede_overtaken([handoff]):
+        counts.apply(deltas)
+        handoff.refresh_from_db(fields=["state", "version"])
 
 
 def find_decision(handoff: Handoff) -> Event | None:
@@ -84,11 +99,30 @@ def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
     return record is not None and record.user_approved
 
 
+def find_last_change(handoff: Handoff) -> tuple[Event | None, int]:
+    """Return the last event that neither undid a change nor was undone, and the number of later events."""
+    undone = 0
+    for later, event in enumerate(Event.objects.filter(handoff=handoff.pk).order_by("-id")[: 2 * _MOST_TRIED]):
+        if _is_undoing(event):
+            undone += 1
+        elif undone:
+            undone -= 1
+        else:
+            return event, later
+    return None, 0
+
+
+def _is_undoing(event: Event) -> bool:
+    if event.from_state == event.to_state:
+        return event.reason.startswith(_UNDOES)
+    return event.from_state in DECIDED and event.reason == UNDONE
+
+
 def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
     """Undo the actor's decision, proposal or reassignment on each handoff.
 
-    The change must be the last change of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with
-    the version of the handoff after the change.
+    The change must be the last change of the handoff, leaving out undone changes, and at most `UNDO_MINUTES` old.
+    `references` are ids, each with the version of the handoff after the change.
     """
 
     def one(reference: str, seen_version: int) -> Handoff:
@@ -124,16 +158,18 @@ def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
 
 
 def _undo(handoff: Handoff, *, actor: Actor) -> None:
-    last = last_event(handoff)
+    last, later = find_last_change(handoff)
     if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
         raise NothingToUndo("the last change of this handoff is not yours.")
     if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
         remedy = " Reopen the handoff with a note." if handoff.state in DECIDED else ""
         raise NothingToUndo(f"your change is more than {UNDO_MINUTES} minutes old.{remedy}")
+    # The change and each later event raised the version by 1.
+    ended_at = handoff.version - 1 - later
     if last.to_state in DECIDED and last.from_state in REVIEWABLE:
-        ended_at = handoff.version - 1
-        _reopen(handoff, actor=actor, reason=UNDONE)
-        begin_waiting(handoff, ended_at)
+        _reopen(handoff, actor=actor, reason=UNDONE, is_undo=True)
+        if handoff.state in REVIEWABLE:
+            begin_waiting(handoff, ended_at)
         return
     # An event without a change of state does not name the action. The action is then the reassignment or the
     # proposal that is not older than the event.
@@ -141,6 +177,6 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
     if passed and passed.by == actor.name and passed.at >= last.at:
         activity.withdraw(handoff, passed, actor)
     elif proposal and decisions.is_by(proposal, actor) and proposal.at >= last.at:
-        decisions.withdraw(handoff, proposal, actor)
+        decisions.withdraw(handoff, proposal, actor, ended_at)
     else:
         raise NothingToUndo("your last action on this handoff cannot be undone; see its history.")

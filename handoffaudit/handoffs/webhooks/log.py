@@ -20,6 +20,7 @@ from handoffaudit.handoffs.webhooks.client import Answer, Sender
 from handoffaudit.handoffs.webhooks.delivery import notify_webhook_workers
 
 TEST = "test"
+ASKED_AGAIN = "A person asked to send the delivery again."
 COUNTED_AT_MOST = 1000
 LATELY = timedelta(hours=24)
 # The condition for deliveries that failed, and that wait for a retry or were given up.
@@ -118,7 +119,7 @@ def send_test(subscriber: Subscriber) -> Answer:
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Send a finished or waiting delivery as soon as possible, with the full number of tries.
 
-    A finished delivery is sent however old it is.
+    The delivery is sent however old it is.
 
     Raise `Refused` if the webhook is paused, for a test event, and for a delivery that is being sent. Raise
     `Subscriber.DoesNotExist` or `Delivery.DoesNotExist` if the tenant has no such webhook or delivery.
@@ -133,7 +134,10 @@ def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) ->
     if found.claim is not None and found.due_at and found.due_at > timezone.now():
         raise Refused("The delivery is being sent at this moment.")
     found.due_at, found.tries, found.delivered_at, found.gave_up_at = timezone.now(), 0, None, None
-    found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at"])
+    if found.last_ms is None:
+        # A worker gives up an old delivery that has neither a try nor a text here.
+        found.last_error = ASKED_AGAIN
+    found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at", "last_error"])
     detail = {"delivery": str(found.pk), "event": found.event}
     audit.record(tenant=tenant, actor=actor, action="subscriber.again", target=to.name, detail=detail)
     transaction.on_commit(notify_webhook_workers)

@@ -15,6 +15,7 @@ from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
+from tests.handoffs.support import judged, payload
 from tests.pages import attributes, select, text_of, texts
 
 SignIn = Callable[[Person], Client]
@@ -373,3 +374,31 @@ def test_what_a_colleague_proposed_with_a_note_asks_for_none_of_who_agrees(
     do(other, circular, "decide", decision="approve", note="It is right.")
     assert asked not in client.get(f"/t/acme/review/{circular.pk}/").text
     assert asked in other.get(f"/t/acme/review/{circular.pk}/").text
+
+
+def test_undo_of_a_decided_handoff_is_offered_for_its_last_change_only(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    page = f"/t/acme/handoffs/{held.pk}/"
+    do(client, held, "decide", decision="approve")
+    assert "/undo/" in client.get(page).text
+    do(client, held, "assign", to=colleague.username)
+    assert "/undo/" not in client.get(page).text
+    notice = client.get(f"/t/acme/review/?done={held.pk}").context["notice"]
+    assert (notice.text, notice.may_undo) == ("assigned to colleague.", True)
+    do(client, held, "undo")
+    assert "/undo/" in client.get(page).text
+    assert client.get(f"/t/acme/review/?done={held.pk}").context["notice"].text == "approved."
+    do(client, held, "undo")
+    assert state_of(held) == "held"
+
+
+def test_the_notice_of_a_reopened_handoff_names_the_later_attempt(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    do(client, held, "decide", decision="approve")
+    judged(held.tenant, payload(handoff_id="later"), retry_of=held.handoff_id)
+    after = do(client, held, "reopen", note="Wrong.", headers=TOLD)
+    assert "superseded: later took its place." in text_of(select(after, "#told")[0])

@@ -257,3 +257,14 @@ def test_a_role_that_may_decide_is_enough(tenant: Tenant, reviewer: Person) -> N
     handoff = judged(tenant, held())
     pass_on(handoff, reviewer, to=ben)
     assert Event.objects.filter(handoff=handoff, reason__contains="to ben").exists()
+
+
+def test_a_disabled_person_keeps_no_handoff_out_of_the_queue(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, to=admin)
+    Person.objects.filter(pk=admin.pk).update(is_active=False)
+    assert activity.reassignment_of(now(handoff)) is None
+    assert (seen(tenant, reviewer), seen(tenant, reviewer, "passed_on")) == (["h"], [])
+    assert queue.count_pressing(tenant, 9).number == 1
+    with pytest.raises(NoReviewer):
+        pass_on(handoff, reviewer, to=admin)

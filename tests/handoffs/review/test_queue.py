@@ -1,5 +1,7 @@
 """Tests of precedents: earlier decisions on similar handoffs."""
 
+import uuid
+
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
@@ -55,6 +57,21 @@ def test_what_waits_again_is_no_precedent(tenant: Tenant, reviewer: Person) -> N
     decide(past, reviewer, "decline", "second thoughts")
     (found,) = queue.list_precedents(judged(tenant, held()))
     assert (found.decision, found.note) == ("declined", "second thoughts")
+
+
+def test_a_precedent_that_is_deleted_meanwhile_is_left_out(
+    tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, _ = (decide(judged(tenant, held(handoff_id=name)), reviewer) for name in ("gone", "kept"))
+    load = Handoff.objects.in_bulk
+
+    def delete_and_load(pks: list[uuid.UUID]) -> dict[uuid.UUID, Handoff]:
+        Handoff.objects.filter(pk=gone.pk).delete()
+        return load(pks)
+
+    waiting = judged(tenant, held())
+    monkeypatch.setattr(Handoff.objects, "in_bulk", delete_and_load)
+    assert names(waiting) == ["kept"]
 
 
 def test_a_handoff_is_no_precedent_of_its_own(tenant: Tenant, reviewer: Person) -> None:

@@ -290,3 +290,69 @@ def test_step_by_step_nothing_is_taken_back_that_is_old_or_that_another_changed(
     assert now(old).state == State.APPROVED
     with pytest.raises(NothingToUndo):
         undo_last(tenant, reviewer)
+
+
+def test_the_changes_before_an_undone_change_can_be_undone_too(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    decide(handoff, reviewer)
+    pass_on(handoff, reviewer, to=admin, note="look")
+    assert [undo_last(tenant, reviewer).state for _ in range(2)] == [State.APPROVED, State.HELD]
+    with pytest.raises(NothingToUndo):
+        undo_last(tenant, admin)
+    decide(handoff, reviewer)
+    undo_last(tenant, reviewer)
+    assert [reason for *_, reason in told(handoff)[3:5]] == ["undone: assigned to nobody", "undone"]
+
+
+def test_an_assignment_is_undone_after_the_decision_that_ended_it(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    decide(handoff, reviewer)
+    undo_last(tenant, reviewer)
+    assert activity.reassignment_of(now(handoff)) is not None
+    undo_last(tenant, reviewer)
+    assert activity.reassignment_of(now(handoff)) is None
+    assert told(handoff)[-1][-1] == "undone: put back into the queue"
+    with pytest.raises(NothingToUndo):
+        undo_last(tenant, reviewer)
+
+
+def test_two_proposals_and_the_assignment_before_them_are_undone_one_by_one(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    decide(handoff, reviewer)
+    decide(handoff, reviewer, "decline")
+    for _ in range(2):
+        undo_last(tenant, reviewer)
+    restored = activity.reassignment_of(now(handoff))
+    assert restored is not None
+    assert (restored.to, decisions.find_proposal(now(handoff))) == (admin, None)
+    undo_last(tenant, reviewer)
+    assert activity.reassignment_of(now(handoff)) is None
+
+
+def test_what_was_reopened_or_returned_is_not_undone(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    take_back(handoff, reviewer)
+    reopen(decide(handoff, reviewer), reviewer, "undone too early")
+    with pytest.raises(NothingToUndo):
+        undo_last(tenant, reviewer)
+
+
+@pytest.mark.parametrize("way", ["reopen", "undo"])
+def test_a_later_attempt_takes_the_place_of_a_reopened_handoff(tenant: Tenant, reviewer: Person, way: str) -> None:
+    first = decide(judged(tenant, held(handoff_id="first")), reviewer)
+    second = judged(tenant, held(handoff_id="second", data={"text": "another text"}), retry_of="first")
+    assert (now(first).state, second.state) == (State.APPROVED, State.HELD)
+    back = undo_last(tenant, reviewer) if way == "undo" else reopen(first, reviewer)
+    assert (back.state, back.version) == (State.SUPERSEDED, now(first).version)
+    assert (now(first).state, now(first).user_approved) == (State.SUPERSEDED, False)
+    assert [one.handoff_id for one in queue.list_queue(tenant, reviewer).items] == ["second"]
+    assert_counts_are_right()

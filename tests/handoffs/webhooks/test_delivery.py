@@ -242,16 +242,16 @@ def test_what_waited_too_long_behind_others_is_given_up(
     assert (bool(delivery.gave_up_at), receiver.requests) == (True, [])
 
 
-@pytest.mark.parametrize("result", ["delivered", "refused", "too old"])
+@pytest.mark.parametrize("result", ["delivered", "refused", "too old", "untried"])
 def test_an_old_delivery_is_sent_again_when_a_person_asks(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, result: str, tell
 ) -> None:
     subscriber = subscribe(events=["verdict"])
     happen(tenant)
-    receiver.says(*{"delivered": [200], "refused": [400], "too old": []}[result], 200)
+    receiver.says(*{"delivered": [200], "refused": [400]}.get(result, []), 200)
     created_at = timezone.now() - timedelta(days=4)
     Delivery.objects.update(created_at=created_at if result == "too old" else timezone.now())
-    (delivery,) = tell()
+    (delivery,) = Delivery.objects.all() if result == "untried" else tell()
     assert bool(delivery.delivered_at) is (result == "delivered")
     Delivery.objects.update(created_at=created_at)
     log.send_again(tenant=tenant, subscriber=subscriber.pk, pk=delivery.pk, actor="ada")

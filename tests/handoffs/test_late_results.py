@@ -94,6 +94,17 @@ def test_a_rejected_handoff_becomes_accepted(tenant: Tenant) -> None:
     assert_counts_are_right()
 
 
+def test_a_handoff_whose_repair_failed_stays_escalated(tenant: Tenant) -> None:
+    set_policy(tenant, "research_result", grounding="reject", repair=True)
+    one = handoff(tenant, "The order costs 99.90 and 54.20.")
+    assert (one.state, one.escalated) == (State.REJECTED, True)
+    captured(tenant)
+    assert judge_again() == 1
+    one.refresh_from_db()
+    assert (one.state, one.escalated) == (State.REJECTED, True)
+    assert (queries.current_verdict(one) or {})["recommended_action"] == "escalate"
+
+
 def test_a_decision_of_a_person_stands(tenant: Tenant) -> None:
     set_policy(tenant, "research_result", grounding="reject")
     approved, declined = handoff(tenant), handoff(tenant)

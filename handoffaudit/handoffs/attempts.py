@@ -282,21 +282,23 @@ def settle_actions(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
     Another worker may have judged an attempt of the same lineage meanwhile. The action is then decided again, so that
     every attempt counts. Call inside the transaction that stores the verdicts, before they are stored.
     """
-    retries = {(one.handoff.tenant_id, one.handoff.lineage) for one in judged if one.handoff.lineage}
     logs: dict[tuple[int, str], RemediationLog] = {}
-    for tenant_id in sorted({tenant_id for tenant_id, _ in retries}):
-        lineages = [lineage for tenant, lineage in retries if tenant == tenant_id]
-        rows = (
-            Remediation.objects.filter(tenant=tenant_id, lineage__in=lineages).select_for_update().order_by("lineage")
-        )
-        logs |= {(tenant_id, row.lineage): _load(row) for row in rows}
+    lineages_of = _group_lineages(one.handoff for one in judged if _is_recorded(one))
+    for tenant_id, lineages in sorted(lineages_of.items()):
+        rows = Remediation.objects.filter(tenant=tenant_id, lineage__in=lineages)
+        logs |= {(tenant_id, row.lineage): _load(row) for row in rows.select_for_update().order_by("lineage")}
     found = []
     for one in judged:
-        key = (one.handoff.tenant_id, one.handoff.lineage)
+        key = (one.handoff.tenant_id, lineage_of(one.handoff))
         found.append(_decide_again(one, logs.get(key)))
-        if one.handoff.lineage and found[-1].verdict.remediation:
+        if found[-1].verdict.remediation:
             logs[key] = found[-1].verdict.remediation
     return found
+
+
+def _is_recorded(judged: JudgedHandoff) -> bool:
+    """Return whether the record of the lineage needs the action. A first attempt that was accepted needs no record."""
+    return bool(judged.handoff.lineage) or judged.verdict.outcome is not Outcome.ACCEPTED
 
 
 def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHandoff:
@@ -323,14 +325,11 @@ _REMEDIATION = db.Columns.of(Remediation, "tenant", "lineage", "content")
 
 
 def store_records(judged: Iterable[JudgedHandoff]) -> None:
-    """Store the remediation records of the verdicts; call inside the transaction that stores the verdicts.
-
-    A first attempt that was accepted needs no record.
-    """
+    """Store the remediation records of the verdicts; call inside the transaction that stores the verdicts."""
     rows = {
         (one.handoff.tenant_id, lineage_of(one.handoff)): _dump(one.verdict.remediation)
         for one in judged
-        if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
+        if one.verdict.remediation and _is_recorded(one)
     }
     # Every worker writes in the same order, so that two workers cannot deadlock.
     db.upsert_rows(_REMEDIATION, [[*key, content] for key, content in sorted(rows.items())], 2)

@@ -160,6 +160,7 @@ def _judge_part(
     config = kinds.load_config(lease.row.tenant_id)
     histories = lineage.load_histories(handoffs)
     facts = trace_facts.load_facts(handoffs)
+    records = attempts.load_records(handoffs)
     judged = []
     for handoff in handoffs:
         body = bodies.get(handoff.pk)
@@ -167,7 +168,8 @@ def _judge_part(
             # Retention removed the document.
             continue
         content = contents[handoff.pk]
-        before = PriorContext(histories[handoff.pk], facts=facts, evidence=evidence.of(handoff))
+        record = records.get(handoff.lineage)
+        before = PriorContext(histories[handoff.pk], record, facts, evidence.of(handoff))
         verdict = verdict_on_stored(handoff, body, before, config, layers=list(_layers(content)))
         if verdict_to_dict(verdict)["claims"] == content["claims"]:
             continue
@@ -175,7 +177,8 @@ def _judge_part(
         one = JudgedHandoff(
             handoff,
             handoff.state,
-            _keep_action(verdict, content),
+            # A held handoff has no action yet, so the new verdict decides the action.
+            verdict if handoff.state == State.HELD else _keep_action(verdict, content),
             policy,
             fact=facts.fact_of(handoff.pk),
             has_late_results=True,

@@ -13,7 +13,7 @@ from handoffaudit.handoffs import attempts, db, queries
 from handoffaudit.handoffs.filters import is_of_trace
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.diff import Difference, difference
-from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.json_text import keep_digits, parse_json
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.layers.chain import TOLERATED_REPEATS
 
@@ -395,5 +395,6 @@ def _parse_document(handoff: Handoff, name: str = "") -> Any:
     body = queries.body(handoff)
     if body is None:
         return _Uncomparable(f"the document of {name} was removed by retention")
-    value, issues = parse_json(bytes(body.original))
-    return _Uncomparable(f"{name} is not readable as JSON") if issues else value
+    sent = bytes(body.original)
+    value, issues = parse_json(sent)
+    return _Uncomparable(f"{name} is not readable as JSON") if issues else keep_digits(sent, value)

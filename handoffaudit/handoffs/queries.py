@@ -256,8 +256,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
         return None
     found = reader_of(Verdict, "id", "tenant_id").first(handoff.verdict, handoff.tenant_id)
     verdict: dict[str, Any] | None = orjson.loads(found.content) if found else None
-    is_due = handoff.escalated and handoff.state == State.REJECTED
-    if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
+    if verdict and handoff.flags["escalated"] and verdict["recommended_action"] != Action.ESCALATE:
         # A repair failed after the verdict, so the handoff is escalated until a person decides.
         record = load_record(handoff)
         verdict["recommended_action"] = Action.ESCALATE.value

@@ -163,7 +163,8 @@ def _replace(judged: JudgedHandoff) -> counts.Deltas:
         del row["review_due_at"]
     else:
         row["review_due_at"] = None
-    row["escalated"] = row["escalated"] and state == State.REJECTED
+    # A failed repair escalated the handoff, and no later verdict repairs it.
+    row["escalated"] = (row["escalated"] or handoff.escalated) and state != State.ACCEPTED
     # The approval of a user stays valid.
     del row["user_approved"]
     Handoff.objects.filter(pk=handoff.pk).update(**row, version=F("version") + 1)

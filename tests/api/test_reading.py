@@ -123,6 +123,7 @@ def test_what_is_due_after_repair_failed_is_so_until_a_person_decided(api: httpx
     def told() -> list[str]:
         shown, verdicts = api.get("/handoffs/h").json(), api.get("/handoffs/h/verdicts").json()["items"]
         assert verdicts == [shown["verdict"]]
+        assert shown["flags"]["escalated"] == (shown["state"] == "rejected")
         return [shown["state"], shown["verdict"]["recommended_action"]]
 
     assert told() == ["rejected", "escalate"]

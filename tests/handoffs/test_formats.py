@@ -76,6 +76,15 @@ def test_an_older_version_is_lifted_where_that_is_asked_for(tenant: Tenant) -> N
     assert record.document["handoff"]["trace_id"] == handoff.trace_id == record.trace_id
 
 
+def test_a_lifted_document_keeps_the_digits_of_long_integers(tenant: Tenant) -> None:
+    document = example("universal-2.0", tenant)
+    document["handoff"]["findings"]["invoice"] = orjson.Fragment(b"100000000000000000001")
+    handoff = judged(tenant, document, adapt=True)
+    lifted = bytes(HandoffBody.objects.get(pk=handoff.pk).lifted)
+    assert b'"invoice":100000000000000000001' in lifted
+    assert orjson.loads(lifted)["handoff"]["trace_id"] == handoff.trace_id
+
+
 def test_an_output_of_another_tenant_is_refused(tenant: Tenant) -> None:
     document = example("output", tenant)
     document["envelope"]["tenant_id"] = "another"

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from handoffaudit.handoffs.ingest.prepare import read_submission, split_batch
+from handoffaudit.handoffs.ingest.prepare import expand, read_submission, split_batch
 
 
 def test_a_context_may_be_as_deep_as_the_settings_say(settings) -> None:
@@ -45,3 +45,10 @@ def test_what_follows_the_last_item_that_is_kept_is_read_too() -> None:
 
 def test_a_line_keeps_the_spaces_it_begins_with() -> None:
     assert split_batch(b"  \n \t{}\n\n 1 ", lines=True, most=9) == [b" \t{}", b" 1 "]
+
+
+def test_the_handoffs_of_an_export_keep_the_digits_of_long_integers() -> None:
+    data = b'{"type": "handoff", "from_agent": "a", "to_agent": "b", "invoice": 100000000000000000001}'
+    span = b'{"object": "trace.span", "id": "s", "trace_id": "t", "span_data": %b}' % data
+    (handoff,) = expand(read_submission(b'{"data": [%b]}' % span))
+    assert b'"invoice":100000000000000000001' in handoff.document

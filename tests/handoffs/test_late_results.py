@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, judge_leases, late_results, queries, tool_results
+from handoffaudit.handoffs import attempts, judge, judge_leases, late_results, queries, tool_results
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Alert, Event, Finding, Handoff, LateResults, State, ToolResult, Verdict
 from handoffaudit.handoffs.review import decisions
@@ -93,6 +93,32 @@ def test_a_rejected_handoff_becomes_accepted(tenant: Tenant) -> None:
     assert sorted(statuses(wrong)) == ["grounded", "ungrounded"]
     assert not wrong.flagged
     assert_counts_are_right()
+
+
+def test_a_handoff_whose_repair_failed_stays_escalated(tenant: Tenant) -> None:
+    set_policy(tenant, "research_result", grounding="reject", repair=True)
+    one = handoff(tenant, "The order costs 99.90 and 54.20.")
+    assert (one.state, one.escalated) == (State.REJECTED, True)
+    captured(tenant)
+    assert judge_again() == 1
+    one.refresh_from_db()
+    assert (one.state, one.escalated) == (State.REJECTED, True)
+    assert (queries.current_verdict(one) or {})["recommended_action"] == "escalate"
+
+
+def test_a_held_handoff_that_becomes_rejected_has_an_action(tenant: Tenant) -> None:
+    chain = ["a", "b", "c", "d", "e", "researcher"]
+    one = handoff(tenant, "The order costs 99.90 and 54.20.", call_chain=chain, handoff_id="h")
+    assert one.state == State.HELD
+    set_policy(tenant, "research_result", grounding="reject")
+    captured(tenant)
+    assert judge_again() == 1
+    one.refresh_from_db()
+    assert one.state == State.REJECTED
+    assert (queries.current_verdict(one) or {})["recommended_action"] == "retry"
+    record = attempts.load_record(one)
+    assert record is not None
+    assert record.retry_count == 1
 
 
 def test_a_decision_of_a_person_stands(tenant: Tenant) -> None:

@@ -97,3 +97,14 @@ def test_attempts_judged_at_once_by_two_workers_both_count(tenant: Tenant, monke
         assert judge.finish(*one) == 1
     told = [queries.current_verdict(queries.get(tenant, f"h-{number}")) for number in (1, 2)]
     assert [verdict["recommended_action"] for verdict in told if verdict] == ["retry", "re_retrieve"]
+
+
+def test_a_first_attempt_that_is_judged_after_its_retry_counts_too(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="h-1"), retry_of="h-0")
+    first = judged(tenant, circular(handoff_id="h-0"))
+    third = judged(tenant, circular(handoff_id="h-2"), retry_of="h-1")
+    told = [queries.current_verdict(one) for one in (first, third)]
+    assert [verdict["recommended_action"] for verdict in told if verdict] == ["retry", "re_retrieve"]
+    record = attempts.load_record(first)
+    assert record is not None
+    assert [taken["action"] for taken in record.actions_taken] == ["retry", "retry", "re_retrieve"]

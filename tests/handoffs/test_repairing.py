@@ -47,6 +47,16 @@ def test_a_document_that_is_only_a_text_is_compared(tenant: Tenant) -> None:
         assert [(one.before, one.after) for one in told.changed.changes] == [("done", "finished")]
 
 
+def test_attempts_that_differ_only_in_a_digit_of_a_long_integer_are_compared(tenant: Tenant) -> None:
+    first, second = b'{"invoice": 100000000000000000001}', b'{"invoice": 100000000000000000002}'
+    judged(tenant, first, handoff_id="a")
+    told = lineage.compare_attempts(judged(tenant, second, handoff_id="b", retry_of="a"))[1].changed
+    assert told is not None
+    assert [(one.field_path, one.before, one.after) for one in told.changes] == [
+        ("invoice", "100000000000000000001", "100000000000000000002")
+    ]
+
+
 def test_without_being_asked_nothing_is_repaired(tenant: Tenant) -> None:
     first = judged(tenant, without_meta(), handoff_id="h")
     assert (first.state, Handoff.objects.count()) == (State.REJECTED, 1)

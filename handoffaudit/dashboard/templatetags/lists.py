@@ -359,7 +359,7 @@ def _render_signs(row: Row) -> Iterator[str]:
     one, proposal, passed = row.handoff, row.proposal, row.passed
     yield (
         _render_sign("bad", "Needs a person: a finding is critical, or no tries are left", "warning", "escalated")
-        if one.escalated
+        if one.flags["escalated"]
         else ""
     )
     yield (

@@ -76,7 +76,7 @@ def expand(sent: Submission) -> list[Submission]:
 
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
     """Return a submission for each handoff of a trace export. An export may have no handoffs."""
-    parts = openai_agents.split_export(document)
+    parts = openai_agents.split_export(json_text.keep_digits(sent.document, document))
     envelope = msgspec.structs.replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
     return [msgspec.structs.replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
 
@@ -237,8 +237,8 @@ def _prepare(
     elif submission.issues:
         _fill_readable_columns(handoff, envelope, partial)
     _set_names(handoff, submission, partial)
-    if record and record.original_document is not None:
-        handoff.lifted = json_text.compact(record.document)
+    if exact and exact.original_document is not None:
+        handoff.lifted = json_text.compact(exact.document)
     return handoff
 
 
@@ -284,8 +284,11 @@ def read_record(submission: Submission) -> Reading:
 def _keep_digits(submission: Submission, record: Record) -> Record:
     """Return the record with all digits of its integers, so that the hashes of different documents differ."""
     exact = json_text.keep_digits(submission.document, record.arrived)
-    again = None if exact is record.arrived else formats.read(exact, record.format, submission.envelope).record
-    return again or record
+    if exact is record.arrived:
+        return record
+    # A trace id that is derived from a document depends on the digits, so the record keeps the first trace id.
+    envelope = msgspec.structs.replace(submission.envelope, trace_id=record.trace_id or None)
+    return formats.read(exact, record.format, envelope).record or record
 
 
 def _hash_content(submission: Submission, record: Record | None) -> str:

@@ -113,7 +113,7 @@ class Handoff(Leased):
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
-    # A finding is critical, or retries and repair did not help, so reviewers see the handoff first.
+    # A finding is critical, or retries and repair did not help. Only a rejected handoff waits for a person.
     escalated = models.BooleanField(default=False, db_default=False)
     # The LLM check that the type demands is missing, and the verdict did not reject the handoff.
     unverified = models.BooleanField(default=False, db_default=False)
@@ -212,7 +212,7 @@ class Handoff(Leased):
             "shadowed": bool(self.would_decide),
             "overdue": self.overdue,
             "parked": self.parked,
-            "escalated": self.escalated,
+            "escalated": self.escalated and self.state == State.REJECTED,
             "unverified": self.unverified,
             "flagged": self.flagged,
             "open": self.open,

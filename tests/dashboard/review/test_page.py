@@ -150,6 +150,21 @@ def test_a_decision_on_the_handoffs_own_page_leads_back_there(sign_in: SignIn, r
     assert answer["Location"] == f"/t/acme/handoffs/{held.pk}/"
 
 
+def test_after_a_decision_it_needs_no_person(sign_in: SignIn, reviewer: Person, circular: Handoff) -> None:
+    Handoff.objects.filter(pk=circular.pk).update(escalated=True)
+    client = sign_in(reviewer)
+    addresses = (f"/t/acme/handoffs/{circular.pk}/", f"/t/acme/review/{circular.pk}/")
+    words = ("<span>escalated</span>", "<dt>Escalated</dt>", "Needs a person")
+
+    def told() -> list[str]:
+        text = "".join(client.get(address).text for address in addresses)
+        return [word for word in words if word in text]
+
+    assert told() == list(words)
+    assert decide(client, circular, "approve", note="Wanted: a second look.").status_code == 302
+    assert told() == []
+
+
 def test_opening_holds_it_for_five_minutes_and_others_see_who_has_it(
     sign_in: SignIn, reviewer: Person, colleague: Person, submit: Submit
 ) -> None:

@@ -500,6 +500,14 @@ def test_an_existing_person_is_found_by_a_verified_address_of_an_allowed_domain(
     assert actions(tenant) == ["person.link_oidc", "person.role", "person.sign_in"]
 
 
+def test_an_address_with_another_letter_that_has_the_same_upper_case_is_somebody_else(
+    client: Client, provider: OpenIDServer, viewer: Person
+) -> None:
+    provider.account["email"] = "v\u0131ewer@example.com"
+    sign_in(client)
+    assert signed_in(client) not in (None, viewer)
+
+
 def test_without_allowed_domains_nobody_is_taken_over(
     client: Client, provider: OpenIDServer, viewer: Person, settings: Any
 ) -> None:

@@ -71,6 +71,9 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     lock_tenant(tenant)
     _get_membership(tenant, person)
     _refuse_member_elsewhere(tenant, person)
+    if settings.OIDC_ISSUER and SocialAccount.objects.filter(user=person).exists():
+        # The provider may make the person a member of other tenants, where a password that was set here would work too.
+        raise Refused(f"{person.username} signs in through {settings.OIDC_NAME}, and needs no link.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
     return Invitation(person, make_link(person))
 
@@ -156,13 +159,8 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
         _check_another_admin(tenant, person)
     membership.role = role
     membership.save(update_fields=["role"])
-    audit.record(
-        tenant=tenant,
-        actor=actor,
-        action="person.role",
-        target=person.username,
-        detail={"from": before, "to": Role(role).value},
-    )
+    detail = {"from": before, "to": Role(role).value}
+    audit.record(tenant=tenant, actor=actor, action="person.role", target=person.username, detail=detail)
     return membership
 
 

@@ -570,6 +570,18 @@ def test_a_person_who_was_invited_again_under_the_name_is_not_the_old_one(
     assert signed_in(again) not in (None, ada)
 
 
+def test_no_administrator_sets_the_password_of_somebody_whom_the_provider_may_add_to_another_tenant(
+    client: Client, provider: OpenIDServer, as_admin: Client, settings: Any
+) -> None:
+    sign_in(client)
+    address = f"/t/acme/settings/people/{client.session['_auth_user_id']}/link/"
+    refused = as_admin.post(address)
+    assert refused.status_code == 409
+    assert "signs in through" in refused.text
+    settings.OIDC_ISSUER = ""
+    assert as_admin.post(address).status_code == 302
+
+
 def test_the_rule_of_second_factors_is_not_for_people_of_the_provider(
     client: Client, provider: OpenIDServer, settings: Any
 ) -> None:

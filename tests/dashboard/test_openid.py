@@ -445,6 +445,26 @@ def test_without_a_claim_administrators_give_the_roles_after_the_first_sign_in(
     assert roles(ada) == {}
 
 
+def test_without_passwords_a_former_member_is_let_back_in(
+    client: Client, provider: OpenIDServer, settings: Any, tenant: Tenant, as_admin: Client
+) -> None:
+    settings.PASSWORD_SIGN_IN = False
+    settings.OIDC_ROLE_CLAIM, settings.OIDC_ROLES, settings.OIDC_DEFAULT_ROLE = "", {}, "viewer@acme"
+    sign_in(client)
+    ada = signed_in(client)
+    assert ada
+    people.remove(tenant=tenant, person=ada, actor="admin")
+    assert "Let a former member back in" in as_admin.get("/t/acme/settings/").text
+    given = {"name": ada.username, "role": "reviewer"}
+    page = as_admin.post("/t/acme/settings/people/invite/", given, follow=True)
+    assert f"{ada.username} can sign in with" in page.text
+    assert "Invite link for" not in page.text
+    assert sign_in(again := Client()).status_code == 302
+    assert signed_in(again) == ada
+    assert roles(ada) == {"acme": "reviewer"}
+    assert as_admin.post("/t/acme/settings/people/invite/", given | {"name": "eve"}).status_code == 400
+
+
 def test_the_role_follows_the_claim_at_each_sign_in(
     client: Client, provider: OpenIDServer, tenant: Tenant, admin: Person
 ) -> None:

@@ -136,6 +136,13 @@ def test_a_unit_gives_few_rights(unit: Path) -> None:
         assert f"\n{line}\n" in text
 
 
+def test_the_proxy_can_take_the_address_of_a_person_from_a_proxy_in_front() -> None:
+    text = (DEPLOY / "nginx.conf").read_text()
+    for name in ("set_real_ip_from", "real_ip_header"):
+        assert re.search(rf"^    #{name} \S+;$", text, re.MULTILINE)
+        assert f"`{name}`" in (ROOT / "docs" / "postgresql.md").read_text()
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     for unit in UNITS:

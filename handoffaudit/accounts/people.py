@@ -30,7 +30,7 @@ NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invited person, and `path`, the one-time link with which the person sets a password."""
+    """An invited person, and `path`, the one-time link for a password; empty if the provider signs the person in."""
 
     person: Person
     path: str
@@ -42,7 +42,10 @@ def members(tenant: Tenant) -> list[Membership]:
 
 @transaction.atomic
 def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
-    _refuse_without_passwords()
+    """Make a new person or a former member a member. Raise `Refused`.
+
+    With passwords off, only a former member who has an account at the provider can become a member in this way.
+    """
     lock_tenant(tenant)
     name = check_name(name)
     # The lock makes another tenant wait that invites the same person, who would then belong to both.
@@ -50,6 +53,11 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     person = found.first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
+    if not settings.PASSWORD_SIGN_IN:
+        if not SocialAccount.objects.filter(user=person.pk).exists():
+            raise Refused(f"{name!r} is no former member: new people sign in through {settings.OIDC_NAME}.", "name")
+        join(tenant=tenant, person=person, role=role, actor=actor)
+        return Invitation(person, "")
     # A person who left every tenant may be invited again, but the old password, second factors and accounts at the
     # provider must not work: somebody else may have the name now.
     person.set_unusable_password()
@@ -58,26 +66,24 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     Authenticator.objects.filter(user=person).delete()
     SocialAccount.objects.filter(user=person).delete()
     Membership.objects.create(tenant=tenant, person=person, role=role)
-    audit.record(
-        tenant=tenant, actor=actor, action="person.invite", target=person.username, detail={"role": Role(role).value}
-    )
+    detail = {"role": Role(role).value}
+    audit.record(tenant=tenant, actor=actor, action="person.invite", target=person.username, detail=detail)
     return Invitation(person, make_link(person))
 
 
 @transaction.atomic
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     """Make another one-time link for a person who lost the first link, or the password. Raise `Refused`."""
-    _refuse_without_passwords()
+    if not settings.PASSWORD_SIGN_IN:
+        raise Refused("Sign-in with a password is switched off: people sign in through the provider.", "name")
     lock_tenant(tenant)
     _get_membership(tenant, person)
     _refuse_member_elsewhere(tenant, person)
+    if settings.OIDC_ISSUER and SocialAccount.objects.filter(user=person).exists():
+        # The provider may make the person a member of other tenants, where a password that was set here would work too.
+        raise Refused(f"{person.username} signs in through {settings.OIDC_NAME}, and needs no link.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
     return Invitation(person, make_link(person))
-
-
-def _refuse_without_passwords() -> None:
-    if not settings.PASSWORD_SIGN_IN:
-        raise Refused("Sign-in with a password is switched off: people sign in through the provider.", "name")
 
 
 @transaction.atomic
@@ -156,13 +162,8 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
         _check_another_admin(tenant, person)
     membership.role = role
     membership.save(update_fields=["role"])
-    audit.record(
-        tenant=tenant,
-        actor=actor,
-        action="person.role",
-        target=person.username,
-        detail={"from": before, "to": Role(role).value},
-    )
+    detail = {"from": before, "to": Role(role).value}
+    audit.record(tenant=tenant, actor=actor, action="person.role", target=person.username, detail=detail)
     return membership
 
 
@@ -180,9 +181,8 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     if membership.role == Role.ADMIN:
         _check_another_admin(tenant, person)
     membership.delete()
-    audit.record(
-        tenant=tenant, actor=actor, action="person.remove", target=person.username, detail={"role": membership.role}
-    )
+    detail = {"role": membership.role}
+    audit.record(tenant=tenant, actor=actor, action="person.remove", target=person.username, detail=detail)
     if not person.tenants.filter(is_sample=False).exists():
         for sample in samples:
             _end_sample(sample, person, actor)

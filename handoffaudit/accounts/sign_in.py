@@ -88,8 +88,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # Failures are counted per person: the same name in other letter case, or sent to another host name, must not
-        # start a new count.
-        return str(credentials.get("username", "")).strip().lower()
+        # start a new count. PostgreSQL compares names in upper case, which is equal for i with and without a dot.
+        return str(credentials.get("username", "")).strip().upper()
 
 
 def _lockout_seconds(request: HttpRequest, key: str) -> float:

@@ -229,7 +229,9 @@ def _find_by_email(email: str) -> Person | None:
     if not settings.OIDC_ALLOWED_DOMAINS:
         return None
     linked = SocialAccount.objects.filter(provider=PROVIDER).values("user")
-    found = list(Person.objects.filter(email__iexact=email).exclude(pk__in=linked)[:2])
+    similar = Person.objects.filter(email__iexact=email).exclude(pk__in=linked)
+    # PostgreSQL compares in upper case, which is equal for i with and without a dot: these are different addresses.
+    found = [person for person in similar if person.email.lower() == email.lower()]
     if len(found) > 1:
         raise Refused(f"Several people have the e-mail address {email}", remedy=ASK_ADMINISTRATOR)
     return found[0] if found else None

@@ -164,6 +164,8 @@ def rotate(*, lost: bool) -> None:
     every node, and restart.
     """
     start_with_database()
+    from django.db import transaction
+
     from handoffaudit.trust import seals, signatures
 
     folder, new = data_folder(), signatures.make_key()
@@ -173,13 +175,17 @@ def rotate(*, lost: bool) -> None:
         if old is None and not lost:
             raise Stop("There is no seal key to change. If the key was lost, add --lost.")
         draft = None if is_set else signatures.write_draft(folder, new)
-        number = seals.change_key(old, new)
+        with transaction.atomic():
+            number = seals.change_key(old, new)
+            if draft is None:
+                # If the new key cannot be printed, nobody has it, so it must not sign.
+                click.echo(new.secret)
     except signatures.WrongKey as error:
         raise Stop(str(error)) from error
+    except OSError as error:
+        raise Stop(f"The new key can't be printed ({error.strerror}), so the key did not change.") from error
     if draft is not None:
         draft.replace(folder / signatures.KEY_FILE)
-    else:
-        click.echo(new.secret)
     click.echo(f"{number:,} chains of seals continue with the key {new.key_id}.", err=True)
 
 

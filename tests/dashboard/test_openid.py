@@ -445,6 +445,26 @@ def test_without_a_claim_administrators_give_the_roles_after_the_first_sign_in(
     assert roles(ada) == {}
 
 
+def test_without_passwords_a_former_member_is_let_back_in(
+    client: Client, provider: OpenIDServer, settings: Any, tenant: Tenant, as_admin: Client
+) -> None:
+    settings.PASSWORD_SIGN_IN = False
+    settings.OIDC_ROLE_CLAIM, settings.OIDC_ROLES, settings.OIDC_DEFAULT_ROLE = "", {}, "viewer@acme"
+    sign_in(client)
+    ada = signed_in(client)
+    assert ada
+    people.remove(tenant=tenant, person=ada, actor="admin")
+    assert "Let a former member back in" in as_admin.get("/t/acme/settings/").text
+    given = {"name": ada.username, "role": "reviewer"}
+    page = as_admin.post("/t/acme/settings/people/invite/", given, follow=True)
+    assert f"{ada.username} can sign in with" in page.text
+    assert "Invite link for" not in page.text
+    assert sign_in(again := Client()).status_code == 302
+    assert signed_in(again) == ada
+    assert roles(ada) == {"acme": "reviewer"}
+    assert as_admin.post("/t/acme/settings/people/invite/", given | {"name": "eve"}).status_code == 400
+
+
 def test_the_role_follows_the_claim_at_each_sign_in(
     client: Client, provider: OpenIDServer, tenant: Tenant, admin: Person
 ) -> None:
@@ -498,6 +518,14 @@ def test_an_existing_person_is_found_by_a_verified_address_of_an_allowed_domain(
     assert signed_in(client) == viewer
     assert roles(viewer) == {"acme": "reviewer"}
     assert actions(tenant) == ["person.link_oidc", "person.role", "person.sign_in"]
+
+
+def test_an_address_with_another_letter_that_has_the_same_upper_case_is_somebody_else(
+    client: Client, provider: OpenIDServer, viewer: Person
+) -> None:
+    provider.account["email"] = "v\u0131ewer@example.com"
+    sign_in(client)
+    assert signed_in(client) not in (None, viewer)
 
 
 def test_without_allowed_domains_nobody_is_taken_over(
@@ -560,6 +588,18 @@ def test_a_person_who_was_invited_again_under_the_name_is_not_the_old_one(
     assert not SocialAccount.objects.exists()
     sign_in(again := Client())
     assert signed_in(again) not in (None, ada)
+
+
+def test_no_administrator_sets_the_password_of_somebody_whom_the_provider_may_add_to_another_tenant(
+    client: Client, provider: OpenIDServer, as_admin: Client, settings: Any
+) -> None:
+    sign_in(client)
+    address = f"/t/acme/settings/people/{client.session['_auth_user_id']}/link/"
+    refused = as_admin.post(address)
+    assert refused.status_code == 409
+    assert "signs in through" in refused.text
+    settings.OIDC_ISSUER = ""
+    assert as_admin.post(address).status_code == 302
 
 
 def test_the_rule_of_second_factors_is_not_for_people_of_the_provider(

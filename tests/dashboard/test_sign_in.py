@@ -116,6 +116,7 @@ def test_the_lock_ends(client: Client, viewer: Person, password: str, monkeypatc
     [
         ["viewer", "VIEWER", "Viewer", "vIEWER", " viewer"],
         ["viewer\t", "viewer ", "vieWer", "  VIEWER  ", "viewer"],
+        ["v\u0131ewer"] * 5,
     ],
 )
 def test_the_lock_is_not_dodged_by_another_case_or_space(

@@ -1,5 +1,6 @@
 """Tests of evidence bundles: what is inside, who gets it, and what the offline check finds."""
 
+import errno
 import io
 import json
 import re
@@ -27,8 +28,9 @@ from handoffaudit.handoffs import export
 from handoffaudit.handoffs.export import Download
 from handoffaudit.handoffs.models import Event, HandoffBody, RemovedDocument
 from handoffaudit.handoffs.review import activity
-from handoffaudit.trust import bundle, bundle_check, seals
+from handoffaudit.trust import bundle, bundle_check, seals, signatures
 from handoffaudit.trust.bundle_check import WrongBundle, check
+from handoffaudit.trust.models import Seal
 from handoffaudit.trust.signatures import VARIABLE, make_key
 from tests.api.support import client, problem
 from tests.api.support import make_key as make_api_key
@@ -565,6 +567,28 @@ def test_the_commands_write_and_check_a_bundle(
     assert json.loads(capsys.readouterr().out)["intact"] is False
     file.write_bytes(file.read_bytes()[:-100])
     assert run("verify-bundle", file, "--key", key) == 1
+
+
+def test_a_new_key_that_cannot_be_printed_does_not_sign(
+    tenant: Tenant, database: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(sys, "argv", [])
+    old = own_key()
+    monkeypatch.setenv(VARIABLE, old.secret)
+    sealed_history(tenant)
+
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(sys, "stdout", Full())
+        assert run("seal-key", "rotate") == 2
+    assert "the key did not change" in capsys.readouterr().err
+    assert seals.current_key(Seal.objects.latest("number")) == old.public
+    assert run("seal-key", "rotate") == 0
+    new = signatures.parse_key(capsys.readouterr().out, "")
+    assert seals.current_key(Seal.objects.latest("number")) == new.public
 
 
 def test_a_forged_bundle_writes_no_lines_of_its_own(made: Path) -> None:

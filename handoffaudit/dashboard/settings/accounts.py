@@ -242,6 +242,9 @@ def invite(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except Refused as refused:
         given = {"name": name, "role": role, "error": refused.message}
         return _people(request, who, given=given, status=400)
+    if not invitation.path:
+        messages.success(request, f"{invitation.person.username} can sign in with {settings.OIDC_NAME} again.")
+        return _back(who)
     return _show(request, who, invitation)
 
 

@@ -91,7 +91,7 @@ class Gate:
         return self._call("POST", "/handoffs", min(left, _POLL_SECONDS))
 
     def _use(self, verdict: Verdict, until: float) -> Verdict:
-        """Use the approval of an approved handoff, and return the verdict: false if the approval has ended.
+        """Use the approval of an approved handoff, and return the verdict: false if the server refuses the use.
 
         An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when they
         resume. Raises `Unreachable`.
@@ -99,8 +99,8 @@ class Gate:
         if verdict.state == "approved":
             path = f"/handoffs/{quote(self._reference, safe='')}/use"
             answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._reference)
-            if answer.status == 409:
-                return read_refused_use(answer.json, self._handoff_id, verdict.url)
+            if answer.is_problem:
+                return read_refused_use(answer.json, self._handoff_id, verdict.url, self.wait)
             if answer.status != 200:
                 raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
         if verdict:

@@ -316,6 +316,19 @@ def test_an_id_with_half_a_surrogate_pair_does_not_break_the_answer(server, audi
     assert routes(server) == [("client", "writer")]
 
 
+def test_a_user_without_a_display_name_is_the_source(server, audit):
+    class DjangoUser:
+        is_authenticated = True
+
+        def __str__(self):
+            return "maria"
+
+    app = HandoffMiddleware(plain_app, "writer", audit)
+    assert post_to(app, request_of("m-1"), user=DjangoUser()) == b'{"result": {}}'
+    assert audit.flush()
+    assert routes(server) == [("maria", "writer")]
+
+
 def test_hostile_metadata_and_canceling(server, audit):
     server.answer("held", target="writer")
     writer, executor = gated(audit)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -342,3 +343,23 @@ def test_other_tasks_go_on_while_a_gate_waits(server: FakeServer, tmp_path: obje
         return ticks
 
     assert asyncio.run(run()) > 5
+
+
+def test_the_async_client_hears_of_a_decision_from_a_slow_server(server: FakeServer, tmp_path: object) -> None:
+    handle = server.handle
+
+    def answer_late(handler: Any, body: bytes) -> tuple[int, dict[str, Any]]:
+        if handler.command == "GET":
+            time.sleep(0.7)
+        return handle(handler, body)
+
+    server.handle = answer_late  # type: ignore[method-assign]
+    server.answer("held")
+
+    async def decide() -> str:
+        async with AsyncClient(server.url, server.key, spool=tmp_path) as client:
+            held = await client.gate("a", "b", 1)
+            server.decide(held.handoff_id, "approved")
+            return (await held.wait(3)).state
+
+    assert asyncio.run(decide()) == "approved"

@@ -93,9 +93,8 @@ class Client:
         import handoffaudit_client.gate
         import handoffaudit_client.masking
         import handoffaudit_client.tool_calls  # noqa: F401
-        from handoffaudit_client.memory_spool import MemorySpool
         from handoffaudit_client.sender import Sender
-        from handoffaudit_client.spool import Spool
+        from handoffaudit_client.spool import MemorySpool, Spool
         from handoffaudit_client.spool_files import usual_folder
         from handoffaudit_client.transport import Server
 

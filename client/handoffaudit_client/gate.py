@@ -23,6 +23,9 @@ _POLL_SECONDS = 2.0
 
 _FIRST_PAUSE = 0.05
 
+# A question about a stored handoff has at least this time. In less, a slow server would never tell the decision.
+_LEAST_SECONDS = 3.0
+
 _JUDGED = (200, 202)
 
 _LATER = {408, 425, 429}
@@ -59,7 +62,7 @@ class Gate:
         until = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
-            verdict = self._read(self._call("POST", "/handoffs", until - time.monotonic()))
+            verdict = self._read(self._call("POST", "/handoffs", until - time.monotonic(), 0.05))
             if verdict.state not in ("received", "validating") or time.monotonic() + pause >= until:
                 verdict = self._use(verdict, until)
                 self._notices.end("away")
@@ -74,7 +77,7 @@ class Gate:
         while True:
             began = time.monotonic()
             try:
-                verdict = self._use(self._read(self._look(max(until - began, 0.5))), until)
+                verdict = self._use(self._read(self._look(until - began)), until)
             except Unreachable as error:
                 verdict = self._unknown(str(error))
             if not verdict.is_open or time.monotonic() >= until:
@@ -91,41 +94,43 @@ class Gate:
         return self._call("POST", "/handoffs", min(left, _POLL_SECONDS))
 
     def _use(self, verdict: Verdict, until: float) -> Verdict:
-        """Use the approval of an approved handoff, and return the verdict: false if the approval has ended.
+        """Use the approval of an approved handoff, and return the verdict: false if the server refuses the use.
 
         An approval works once. Repeated calls for a handoff count as one, because frameworks run a node again when they
         resume. Raises `Unreachable`.
         """
         if verdict.state == "approved":
             path = f"/handoffs/{quote(self._reference, safe='')}/use"
-            answer = self._call("POST", path, max(until - time.monotonic(), 0.5), idempotency_key=self._reference)
-            if answer.status == 409:
-                return read_refused_use(answer.json, self._handoff_id, verdict.url)
+            answer = self._call("POST", path, until - time.monotonic(), idempotency_key=self._reference)
+            if answer.is_problem:
+                return read_refused_use(answer.json, self._handoff_id, verdict.url, self.wait)
             if answer.status != 200:
                 raise Unreachable(f"{self._server.url} does not let the approval be used ({answer.explain()})")
         if verdict:
             self._passed()
         return verdict
 
-    def _call(self, method: str, path: str, left: float, idempotency_key: str = "") -> Answer:
+    def _call(
+        self, method: str, path: str, left: float, least: float = _LEAST_SECONDS, *, idempotency_key: str = ""
+    ) -> Answer:
         """Return an answer about the handoff; try again within `left` seconds while the server is busy or broken.
 
-        Raises `Unreachable` without a usable answer in time, and `_NotAllowed` if a GET finds no handoff that the key
-        may read.
+        The server may wait within `left` seconds, but has at least `least` seconds to answer. Raises `Unreachable`
+        without a usable answer in time, and `_NotAllowed` if a GET finds no handoff that the key may read.
         """
-        until = time.monotonic() + left
+        ends = time.monotonic() + left
+        until = ends + max(least - left, 0.0)
         while True:
-            left = max(until - time.monotonic(), 0.05)
+            began = time.monotonic()
             # Let the server wait for less than the whole time, so that its answer arrives in time.
-            wait = max(int(min(left * 0.9, _LONGEST_WAIT)), 0)
+            wait = max(int(min((ends - began) * 0.9, _LONGEST_WAIT)), 0)
             headers = {"Prefer": f"wait={wait}"} if wait else {}
             if idempotency_key:
                 headers = {"Idempotency-Key": idempotency_key}
             body = self._submission if method == "POST" and not idempotency_key else None
             if body:
                 headers["Content-Type"] = "application/json"
-            began = time.monotonic()
-            answer = self._server.call(method, path, body, timeout=left, headers=headers)
+            answer = self._server.call(method, path, body, timeout=max(until - began, 0.05), headers=headers)
             took = (time.monotonic() - began) * 1000
             told = f"{method} {path} → {answer.status}"
             self._notices.debug(lambda: f"{told} {answer.json.get('state', '')} in {took:.0f} ms")  # noqa: B023

@@ -101,7 +101,9 @@ def handoff_id_of(trace: str, call_id: str) -> str:
     """
     import uuid
 
-    return str(uuid.uuid5(uuid.UUID(_NAMESPACE), f"{trace}\n{call_id}"))
+    # An id from JSON can have half of a surrogate pair, which UTF-8 cannot.
+    name = f"{trace}\n{call_id}".encode("utf-8", "replace").decode()
+    return str(uuid.uuid5(uuid.UUID(_NAMESPACE), name))
 
 
 async def wait_for_decision(verdict: Verdict, timeout: float) -> Verdict:

@@ -16,9 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoffaudit_client.memory_spool import MemorySpool
     from handoffaudit_client.notices import Notices
-    from handoffaudit_client.spool import Batch, Spool
+    from handoffaudit_client.spool import Batch, MemorySpool, Spool
     from handoffaudit_client.transport import Answer, Server
 
     AnySpool = Spool | MemorySpool

@@ -263,14 +263,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers: dict[str, str] = {}
-        kind = "application/json"
         try:
             status, shown = self.fake.handle(self, body)
         except _Stop as stop:
             status, headers = stop.status, stop.headers
-            kind = "application/problem+json"
             shown = {"type": "about:blank", "title": stop.title, "status": status, "detail": ""}
         raw = json.dumps(shown).encode()
+        kind = "application/problem+json" if "title" in shown else "application/json"
         try:
             self.send_response(status)
             self.send_header("Content-Type", kind)

@@ -158,7 +158,7 @@ class Server:
             except BaseException as error:
                 connection.close()
                 # The server may close an idle connection at any time. The request has an id, so repeating it is safe.
-                if is_used and isinstance(error, ConnectionError) and time.monotonic() < until:
+                if is_used and isinstance(error, OSError) and time.monotonic() < until:
                     continue
                 if isinstance(error, Exception):
                     # Before the time is over, only connecting can have taken too long.

@@ -45,9 +45,9 @@ class Verdict:
     `state` is a state of the server: `accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`
     or `validating`. Without a verdict, because the server did not answer or the client sent nothing, `state` is
     `unverified` if the client lets such handoffs pass, and `unreachable` if it stops them. `refused` means that the
-    server does not take the handoff. A person's approval works once: if it cannot be used, `state` is `used`, `expired`
-    or `outdated` (a policy was saved after the approval). `why` is a text for an LLM, and never empty. `url` is the
-    page of the handoff, for people; empty if unknown.
+    server does not take the handoff, or does not let the key use its approval. A person's approval works once: if it
+    has ended, `state` is `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is a text for
+    an LLM, and never empty. `url` is the page of the handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")
@@ -103,11 +103,11 @@ def read_verdict(
     return Verdict(state, why, handoff_id=handoff_id, findings=findings, url=url, ask=ask)
 
 
-def read_refused_use(problem: Mapping[str, Any], handoff_id: str, url: str) -> Verdict:
-    """Return the verdict on an approved handoff whose approval can't be used any more."""
-    state = str(problem.get("approval") or "used")
+def read_refused_use(problem: Mapping[str, Any], handoff_id: str, url: str, ask: Callable[[float], Verdict]) -> Verdict:
+    """Return the verdict on a handoff whose approval can't be used: it ended, was undone, or is not for this key."""
+    state = str(problem.get("approval") or problem.get("state") or "refused")
     why = str(problem.get("detail") or "") or f"The approval can't be used: it is {state}. Hand over again."
-    return Verdict(state, why, handoff_id=handoff_id, url=url)
+    return Verdict("used" if state in PASSES else state, why, handoff_id=handoff_id, url=url, ask=ask)
 
 
 def _explain(state: str, findings: Sequence[Finding], target: str, answer: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -96,6 +97,40 @@ def test_an_approval_that_has_ended_stops_the_next_agent(client: Client, server:
     verdict = held.wait(60)
     assert not verdict
     assert (verdict.state, status in verdict.why) == (status, True)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refused_use_stops_the_next_agent(
+    client: Client, server: FakeServer, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A server that answers is not away, so this is no case for `on_unreachable`."""
+    refused: dict[str, object] = {"title": "No", "detail": "The key may speak only for b."}
+    monkeypatch.setattr(server, "_use", lambda *_: (status, refused))
+    server.answer("approved")
+    verdict = client.gate("a", "b", 1)
+    assert (bool(verdict), verdict.state, verdict.why) == (False, "refused", refused["detail"])
+    server.answer("held")
+    held = client.gate("a", "b", 2)
+    server.decide(held.handoff_id, "approved")
+    assert held.wait(5).state == "refused"
+
+
+def test_an_approval_that_was_undone_meanwhile_is_waited_for_again(
+    client: Client, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = server._use
+
+    def undo(handoff_id: str, key: str) -> tuple[int, dict[str, object]]:
+        server.decide(handoff_id, "held")
+        return use(handoff_id, key)
+
+    server.answer("approved")
+    monkeypatch.setattr(server, "_use", undo)
+    held = client.gate("a", "b", 1)
+    assert (bool(held), held.state) == (False, "held")
+    monkeypatch.setattr(server, "_use", use)
+    server.decide(held.handoff_id, "approved")
+    assert held.wait(5).state == "approved"
 
 
 def test_a_gate_can_wait_for_a_person_itself(client: Client, server: FakeServer) -> None:
@@ -308,3 +343,23 @@ def test_other_tasks_go_on_while_a_gate_waits(server: FakeServer, tmp_path: obje
         return ticks
 
     assert asyncio.run(run()) > 5
+
+
+def test_the_async_client_hears_of_a_decision_from_a_slow_server(server: FakeServer, tmp_path: object) -> None:
+    handle = server.handle
+
+    def answer_late(handler: Any, body: bytes) -> tuple[int, dict[str, Any]]:
+        if handler.command == "GET":
+            time.sleep(0.7)
+        return handle(handler, body)
+
+    server.handle = answer_late  # type: ignore[method-assign]
+    server.answer("held")
+
+    async def decide() -> str:
+        async with AsyncClient(server.url, server.key, spool=tmp_path) as client:
+            held = await client.gate("a", "b", 1)
+            server.decide(held.handoff_id, "approved")
+            return (await held.wait(3)).state
+
+    assert asyncio.run(decide()) == "approved"

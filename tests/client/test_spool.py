@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from handoffaudit_client import Client
-from handoffaudit_client.memory_spool import MemorySpool
-from handoffaudit_client.spool import Spool
+from handoffaudit_client.spool import MemorySpool, Spool
 from handoffaudit_client.spool_files import make_private, usual_folder
 from handoffaudit_client.testing import FakeServer
 

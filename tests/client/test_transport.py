@@ -3,9 +3,12 @@
 import gc
 import http.client
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +104,40 @@ def test_what_a_bound_key_may_not_name_is_refused_and_blocks_nothing(
     assert not verdict
     assert verdict.state == "refused"
     assert "may speak only for b" in verdict.why
+
+
+def test_a_secure_connection_that_the_server_closed_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS, a request on such a connection fails with another error than without: it is no `ConnectionError`."""
+    certificate = tmp_path / "localhost.pem"
+    make = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=test")
+    places = ("-keyout", str(certificate), "-out", "-", "-addext", "subjectAltName=DNS:localhost")
+    made = subprocess.run(["openssl", *make, *places], check=True, capture_output=True)
+    with certificate.open("ab") as file:
+        file.write(made.stdout)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.delenv("HTTPS_PROXY", raising=False)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    has_closed = threading.Event()
+
+    def answer_twice() -> None:
+        for _ in range(2):
+            with context.wrap_socket(listening.accept()[0], server_side=True) as connection:
+                read = b""
+                while not read.endswith(b"[]"):
+                    read += connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            has_closed.set()
+
+    with socket.create_server(("localhost", 0)) as listening:
+        thread = threading.Thread(target=answer_twice, daemon=True)
+        thread.start()
+        server = Server(f"https://localhost:{listening.getsockname()[1]}", "key")
+        assert server.call("POST", "/handoffs", b"[]", timeout=10).status == 200
+        assert has_closed.wait(10)
+        assert server.call("POST", "/handoffs", b"[]", timeout=10).status == 200
+        thread.join()
+        server.close()

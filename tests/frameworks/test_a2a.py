@@ -284,6 +284,51 @@ def test_a_middleware_observes_any_server(server, audit):
     assert len(writer.told) == 3
 
 
+def post_to(app, body, **scope):
+    """Post a body to an ASGI application, and return what it answers."""
+    answered = []
+
+    async def receive():
+        return {"type": "http.request", "body": json.dumps(body).encode()}
+
+    async def send(event):
+        answered.append(event)
+
+    asyncio.run(app({"type": "http", "method": "POST", "path": "/", **scope}, receive, send))
+    return b"".join(event.get("body", b"") for event in answered)
+
+
+async def plain_app(scope, receive, send):
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b'{"result": {}}'})
+
+
+def request_of(message_id):
+    sent = {"messageId": message_id, "role": "ROLE_USER", "parts": [{"text": TASK}]}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": sent}}
+
+
+def test_an_id_with_half_a_surrogate_pair_does_not_break_the_answer(server, audit):
+    app = HandoffMiddleware(plain_app, "writer", audit)
+    assert post_to(app, request_of("\ud800")) == b'{"result": {}}'
+    assert audit.flush()
+    assert routes(server) == [("client", "writer")]
+
+
+def test_a_user_without_a_display_name_is_the_source(server, audit):
+    class DjangoUser:
+        is_authenticated = True
+
+        def __str__(self):
+            return "maria"
+
+    app = HandoffMiddleware(plain_app, "writer", audit)
+    assert post_to(app, request_of("m-1"), user=DjangoUser()) == b'{"result": {}}'
+    assert audit.flush()
+    assert routes(server) == [("maria", "writer")]
+
+
 def test_hostile_metadata_and_canceling(server, audit):
     server.answer("held", target="writer")
     writer, executor = gated(audit)

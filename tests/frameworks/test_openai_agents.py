@@ -208,6 +208,17 @@ def test_runs_at_the_same_time_do_not_mix_their_reasons(server, audit):
         assert f"Not from {agent.name}." in str(agent.model.told[1])
 
 
+@pytest.mark.parametrize("shape", ["chat", "responses"])
+def test_a_text_that_begins_like_deep_json_ends_no_run(server, audit, shape):
+    set_trace_processors([HandoffProcessor(audit)])
+    text = "[" * 100_000
+    lines = {"triage": [hand("writer")], "writer": [Say("Done.")]}
+    agents = team(lines, wrap=lambda given: gated(given, audit), shape=shape)
+    result = asyncio.run(Runner.run(agents["triage"], [{"role": "user", "content": text}]))
+    assert result.final_output == "Done."
+    assert data(server) == [text]
+
+
 def test_a_declared_chain_names_all_agents_and_the_reason(server, audit):
     lines = scripts()
     lines["writer"][0] = hand("researcher", reason="The capacity is missing.")

@@ -81,7 +81,7 @@ class HandoffMiddleware:
         message = _message_in(scope["path"], body)
         if message is not None:
             user: Any = scope.get("user")
-            name = user.display_name if getattr(user, "is_authenticated", False) else ""
+            name = getattr(user, "display_name", user) if getattr(user, "is_authenticated", False) else ""
             source = name or source_in(message) or self.source
             self.client.send(**question_of(message, source, self.target, "server", self.type))
 

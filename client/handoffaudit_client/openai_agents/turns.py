@@ -75,7 +75,7 @@ def parse(arguments: str) -> Any:
     """Return the arguments of a call, or None if they are not a JSON object."""
     try:
         found = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

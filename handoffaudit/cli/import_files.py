@@ -76,6 +76,34 @@ class Occurrences:
         return int(number)
 
 
+def split_line(line: bytes) -> list[bytes]:
+    """Return a line for each handoff of a trace export of OpenAI Agents with several handoffs.
+
+    The server would store these handoffs, too, but its answers would not show to which line they belong. Return any
+    other line alone and unchanged.
+    """
+    if b"trace.span" not in line:
+        return [line]
+    from handoffaudit.validation import json_text
+    from handoffaudit.validation.formats import framework, openai_agents
+
+    try:
+        fields = _FIELDS.decode(line)
+        beside = fields if "document" in fields else {}
+        raw = bytes(beside.pop("document", line))
+        document = json_text.keep_digits(raw, orjson.loads(raw))
+    except (*_BROKEN, orjson.JSONDecodeError):
+        return [line]
+    is_export = isinstance(document, dict) and openai_agents.is_export(document)
+    if not is_export or _read_text(beside.get("format")) not in (None, framework.NAME):
+        return [line]
+    beside = {name: value for name, value in beside.items() if name not in ("handoff_id", "retry_of")}
+    parts = openai_agents.split_export(document)
+    if len(parts) <= 1:
+        return [line]
+    return [_ENCODER.encode({**beside, "document": msgspec.Raw(json_text.compact(part))}) for part in parts]
+
+
 def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     """Return the item of a line.
 
@@ -324,7 +352,8 @@ def _make_items(pieces: Iterable[Piece], occurrences: Occurrences, report: Impor
         if piece.text is None:
             report.add(f"{prefix}{piece.number}", TOO_LONG)
         else:
-            yield make_item(piece.number, piece.text, occurrences)
+            for line in split_line(piece.text):
+                yield make_item(piece.number, line, occurrences)
 
 
 def _batch_items(items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -46,7 +46,8 @@ class Item:
     """One document of an import, with the number of its line or its position in a JSON array.
 
     `sent` is the submission for the API. If `raw` is true, `sent` is a document that is not JSON, and `beside` has the
-    fields that the line gives beside the document.
+    fields that the line gives beside the document. If `alone` is true, the id in `sent` is not usable, so `handoff_id`
+    must be given in the address of a request.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Item:
     sent: bytes
     raw: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
+    alone: bool = False
 
 
 class Occurrences:
@@ -122,7 +124,7 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
         # An invalid id stays unchanged, because the server reports it as a finding.
         if bytes(fields.get("handoff_id", b"")) in _NO_ID:
             fields["handoff_id"] = msgspec.Raw(orjson.dumps(handoff_id))
-        return Item(number, handoff_id, _ENCODER.encode(fields))
+        return Item(number, handoff_id, _ENCODER.encode(fields), alone=_read_text(fields["handoff_id"]) is None)
     if "raw" in fields and (raw := _read_text(fields.pop("raw"), longest=None)) is not None:
         handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)
         return Item(number, handoff_id, raw.encode(), raw=True, beside=_load_fields(fields))

@@ -46,7 +46,8 @@ class Item:
     """One document of an import, with the number of its line or its position in a JSON array.
 
     `sent` is the submission for the API. If `raw` is true, `sent` is a document that is not JSON, and `beside` has the
-    fields that the line gives beside the document.
+    fields that the line gives beside the document. If `alone` is true, the id in `sent` is not usable, so `handoff_id`
+    must be given in the address of a request.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Item:
     sent: bytes
     raw: bool = False
     beside: dict[str, Any] = field(default_factory=dict)
+    alone: bool = False
 
 
 class Occurrences:
@@ -76,6 +78,34 @@ class Occurrences:
         return int(number)
 
 
+def split_line(line: bytes) -> list[bytes]:
+    """Return a line for each handoff of a trace export of OpenAI Agents with several handoffs.
+
+    The server would store these handoffs, too, but its answers would not show to which line they belong. Return any
+    other line alone and unchanged.
+    """
+    if b"trace.span" not in line:
+        return [line]
+    from handoffaudit.validation import json_text
+    from handoffaudit.validation.formats import framework, openai_agents
+
+    try:
+        fields = _FIELDS.decode(line)
+        beside = fields if "document" in fields else {}
+        raw = bytes(beside.pop("document", line))
+        document = json_text.keep_digits(raw, orjson.loads(raw))
+    except (*_BROKEN, orjson.JSONDecodeError):
+        return [line]
+    is_export = isinstance(document, dict) and openai_agents.is_export(document)
+    if not is_export or _read_text(beside.get("format")) not in (None, framework.NAME):
+        return [line]
+    beside = {name: value for name, value in beside.items() if name not in ("handoff_id", "retry_of")}
+    parts = openai_agents.split_export(document)
+    if len(parts) <= 1:
+        return [line]
+    return [_ENCODER.encode({**beside, "document": msgspec.Raw(json_text.compact(part))}) for part in parts]
+
+
 def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     """Return the item of a line.
 
@@ -94,7 +124,7 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
         # An invalid id stays unchanged, because the server reports it as a finding.
         if bytes(fields.get("handoff_id", b"")) in _NO_ID:
             fields["handoff_id"] = msgspec.Raw(orjson.dumps(handoff_id))
-        return Item(number, handoff_id, _ENCODER.encode(fields))
+        return Item(number, handoff_id, _ENCODER.encode(fields), alone=_read_text(fields["handoff_id"]) is None)
     if "raw" in fields and (raw := _read_text(fields.pop("raw"), longest=None)) is not None:
         handoff_id = _read_text(fields.get("handoff_id")) or _derive_id(line, occurrences)
         return Item(number, handoff_id, raw.encode(), raw=True, beside=_load_fields(fields))
@@ -324,7 +354,8 @@ def _make_items(pieces: Iterable[Piece], occurrences: Occurrences, report: Impor
         if piece.text is None:
             report.add(f"{prefix}{piece.number}", TOO_LONG)
         else:
-            yield make_item(piece.number, piece.text, occurrences)
+            for line in split_line(piece.text):
+                yield make_item(piece.number, line, occurrences)
 
 
 def _batch_items(items: Iterator[Item]) -> Iterator[list[Item]]:

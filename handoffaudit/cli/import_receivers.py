@@ -115,13 +115,13 @@ class ServerReceiver(Server):
 
     def send(self, items: Sequence[Item]) -> list[Answer]:
         answers: dict[int, Answer] = {}
-        together = [(at, item) for at, item in enumerate(items) if not item.raw]
+        together = [(at, item) for at, item in enumerate(items) if not (item.raw or item.alone)]
         if together:
             sent = self._send_batch([item for _, item in together])
             answers = {at: answer for (at, _), answer in zip(together, sent, strict=True)}
         for at, item in enumerate(items):
-            if item.raw:
-                answers[at] = self._send_raw(item)
+            if item.raw or item.alone:
+                answers[at] = self._send_alone(item)
         return [answers[at] for at in range(len(items))]
 
     def _send_batch(self, items: Sequence[Item]) -> list[Answer]:
@@ -138,7 +138,7 @@ class ServerReceiver(Server):
             raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, response)}).", 1)
         return [_read_answer(one["status"], one) for one in response["items"]]
 
-    def _send_raw(self, item: Item) -> Answer:
+    def _send_alone(self, item: Item) -> Answer:
         query = {"handoff_id": item.handoff_id}
         if isinstance(item.beside.get("format"), str):
             query["format"] = item.beside["format"]

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db.models import Max, Q, Value
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import F, Max, Q, Value
+from django.db.models.functions import Coalesce, Least, NullIf
 from django.utils import timezone
 
 from handoffaudit.handoffs import counts, db, transitions
@@ -71,7 +71,9 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
         tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
         lineages = named.union(rows.values_list("lineage", flat=True))
-        _lock(_list_attempts(tenant_id, lineages, lineages))
+        # `supersede` moves the attempts that name one of these retries.
+        names = {handoff.handoff_id for handoff in handoffs if handoff.retry_of}
+        _lock(_list_attempts(tenant_id, lineages | names, lineages))
 
 
 class LockedRow(NamedTuple):
@@ -173,10 +175,35 @@ def _find_last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
 
 
 def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
-    """Supersede each attempt that these retries replace, if its state allows it; return the changes of the counts."""
+    """Supersede each attempt that these retries replace, if its state allows it; return the changes of the counts.
+
+    Call after the retries are inserted, in the same transaction.
+    """
     retries = [handoff for handoff in handoffs if handoff.retry_of]
+    _join(retries)
     newest = {one.lineage: Newest(*_read_newest(one)) for one in retries}
     return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()
+
+
+def _join(retries: list[PreparedHandoff]) -> None:
+    """Move the attempts that came before the retry that they name into the lineage of this retry.
+
+    As in `Newest.is_foreign_to`, attempts of another agent stay.
+    """
+    retries = [handoff for handoff in retries if handoff.lineage != handoff.handoff_id]
+    if not retries:
+        return
+    of_tenant = {"tenant": retries[0].tenant_id}
+    waiting = Handoff.objects.filter(**of_tenant, lineage__in=[one.handoff_id for one in retries]).exclude(lineage="")
+    names = set(waiting.order_by().values_list("lineage", flat=True).distinct())
+    for one in retries:
+        if one.handoff_id not in names:
+            continue
+        own = Handoff.objects.filter(**of_tenant, lineage=one.handoff_id, source_agent_id=one.source_agent_id)
+        if own.update(lineage=one.lineage, attempt=Least(F("attempt") + one.attempt, MOST)):
+            record = Remediation.objects.filter(**of_tenant, lineage=one.handoff_id)
+            is_known = Remediation.objects.filter(**of_tenant, lineage=one.lineage).exists()
+            record.delete() if is_known else record.update(lineage=one.lineage)
 
 
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:

@@ -55,6 +55,14 @@ def test_an_export_in_a_batch_counts_as_its_handoffs(api: httpx.Client, settings
         assert problem(api.post(address, json=body), 413)["limit"] == 3
 
 
+def test_the_handoffs_of_an_export_do_not_supersede_each_other(api: httpx.Client) -> None:
+    sent = {"document": capture("openai-agents"), "retry_of": "another", "handoff_id": "one", "trace_id": "t-1"}
+    assert api.post("/handoffs", json=sent).json()["totals"] == {"202": 4}
+    judge.drain()
+    stored = list(Handoff.objects.values_list("lineage", "attempt", "trace_id", "state"))
+    assert stored == [("", 1, "t-1", "accepted")] * 4
+
+
 def test_an_export_without_handoffs_stores_nothing(api: httpx.Client) -> None:
     export = capture("openai-agents")
     spans = {"data": [one for one in export["data"] if one.get("span_data", {}).get("type") != "handoff"]}

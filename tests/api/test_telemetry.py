@@ -219,6 +219,20 @@ def test_results_of_tools_become_tool_results_with_the_grade_of_the_key(tenant: 
     assert ToolResult.objects.count() == 1
 
 
+def test_calls_with_the_same_id_give_a_result_each(tenant: Tenant) -> None:
+    given = [{"order": 1}, {"order": 2}, {"order": 1}]
+    calls = [
+        tool(number, "get_order", 1, at=number, gen_ai__tool__call__id="0", gen_ai__tool__call__result=result)
+        for number, result in enumerate(given, 2)
+    ]
+    expected = [("0", '{"order":1}'), (f"{TRACE}-{3:016x}", '{"order":2}')]
+    with client(make_key(tenant, "ingest", "observe")) as api:
+        for spans in ([agent(1, "triage"), calls[0]], calls, [tool(9, "other", 1, at=9)]):
+            send_spans(api, *spans)
+            wait(11)
+    assert list(ToolResult.objects.order_by("at").values_list("call_id", "content")) == expected
+
+
 @pytest.mark.parametrize(
     "stated",
     [

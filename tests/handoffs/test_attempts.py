@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, judge, queries
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.models import Event, Handoff, Remediation, State
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, held, judged, payload, submit
@@ -136,6 +136,30 @@ def test_a_retry_that_was_here_first_stands(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="first"))
     assert (state_of("first"), state_of("second")) == (State.SUPERSEDED, State.ACCEPTED)
     assert_counts_are_right()
+
+
+@pytest.mark.parametrize("order", ["dcba", "cbad", "cadb", "bdac", "dbca"])
+@pytest.mark.parametrize("together", [False, True])
+def test_retries_of_retries_form_one_lineage_in_any_order(tenant: Tenant, order: str, *, together: bool) -> None:
+    named = {"a": None, "b": "a", "c": "b", "d": "c"}
+    items = [orjson.dumps({"document": circular(handoff_id=name), "retry_of": named[name]}) for name in order]
+    for batch in [items] if together else [[item] for item in items]:
+        store.accept_batch(tenant, SENDER, batch)
+        judge.drain()
+    stored = {name: state_of(name) for name in named}
+    assert stored == dict.fromkeys("abc", State.SUPERSEDED) | {"d": State.REJECTED}
+    last = Handoff.objects.get(handoff_id="d")
+    assert [one.handoff_id for one in attempts.list_attempts(last, 9)] == ["a", "b", "c", "d"]
+    assert list(Remediation.objects.values_list("lineage", flat=True)) == ["a"]
+    assert_counts_are_right()
+
+
+def test_a_retry_of_another_agent_that_was_here_first_keeps_its_lineage(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="c", source_agent_id="other", call_chain=["other"]), retry_of="b")
+    judged(tenant, circular(handoff_id="a"))
+    judged(tenant, payload(handoff_id="b"), retry_of="a")
+    assert dict(Handoff.objects.values_list("handoff_id", "lineage")) == {"a": "", "b": "a", "c": "b"}
+    assert (state_of("a"), state_of("b"), state_of("c")) == (State.SUPERSEDED, State.ACCEPTED, State.ACCEPTED)
 
 
 def test_the_agents_of_a_long_lineage_are_read_once(tenant: Tenant) -> None:

@@ -93,6 +93,13 @@ def test_events_of_llama_index_without_a_source_say_so() -> None:
     assert (beside.source_agent_id, list(framework.check(beside))) == ("triage", [])
 
 
+def test_the_name_of_a_tool_is_no_id_of_a_llama_index_event() -> None:
+    # LlamaIndex takes the name of the tool as the id if the LLM gives none, as Ollama does.
+    call = {"tool_name": "handoff", "tool_kwargs": {"to_agent": "writer", "reason": "Write it."}}
+    ids = [read(call | {"tool_id": given}, agent="triage").record for given in ("handoff", "call_1")]
+    assert [one and one.handoff_id for one in ids] == [None, "call_1"]
+
+
 def test_requests_of_both_versions_of_a2a_are_read() -> None:
     found = list(records("a2a"))
     assert [one.handoff_type for one in found] == ["message"] * 6

@@ -77,7 +77,10 @@ def expand(sent: Submission) -> list[Submission]:
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
     """Return a submission for each handoff of a trace export. An export may have no handoffs."""
     parts = openai_agents.split_export(json_text.keep_digits(sent.document, document))
-    envelope = msgspec.structs.replace(sent.envelope, handoff_id=sent.envelope.handoff_id if len(parts) == 1 else None)
+    envelope = sent.envelope
+    if len(parts) > 1:
+        # Several handoffs cannot share an id. As retries of the same handoff, they would supersede each other.
+        envelope = msgspec.structs.replace(envelope, handoff_id=None, retry_of=None)
     return [msgspec.structs.replace(sent, document=json_text.compact(part), envelope=envelope) for part in parts]
 
 

@@ -299,13 +299,15 @@ def _is_llama_index_handoff(call: dict[str, Any]) -> bool:
 
 def _read_llama_index_call(call: dict[str, Any], place: Location, source: object, source_at: Location) -> NativeHandoff:
     given = json_object(call.get("tool_kwargs"))
+    call_id = call.get("tool_id")
     return NativeHandoff(
         source=source,
         target=given.get("to_agent"),
         source_at=source_at,
         target_at=(*place, "tool_kwargs", "to_agent"),
         data={name: value for name, value in given.items() if name != "to_agent"},
-        handoff_id=call.get("tool_id"),
+        # If the LLM gives no id, as Ollama does, LlamaIndex writes the name of the tool.
+        handoff_id=None if call_id == _LLAMA_INDEX_TOOL else call_id,
     )
 
 

@@ -200,12 +200,26 @@ def list_calls(tree: Tree, found: Sequence[Found], ranks: Mapping[int, int]) -> 
     """
     used = sorted({ranks[span.sender] for span in tree.spans if span.sender in ranks}, reverse=True)
     calls: list[Span] = []
+    whole = tree
     for rank in used:
         if rank != used[0]:
             tree = Tree([span for span in tree.spans if ranks.get(span.sender, used[0]) <= rank])
             found = find_in(tree)
         calls += (span for span in _calls_in(tree, found) if ranks.get(span.sender) == rank)
+    _tell_apart(whole, calls)
     return calls
+
+
+def _tell_apart(tree: Tree, calls: Iterable[Span]) -> None:
+    """Remove the id of a call if an earlier call of the sender has the same id and another result.
+
+    Ollama gives no ids, so frameworks make them: AutoGen gives all calls of one LLM output the same id.
+    """
+    first: dict[tuple[str, str, int], Span] = {}
+    for span in sorted(calls, key=lambda one: (one.started, one.span_id)):
+        one = first.setdefault((tree.conversation_of(span), span.facts.call_id, span.sender), span)
+        if one.facts.result != span.facts.result:
+            span.facts.call_id = ""
 
 
 def _calls_in(tree: Tree, found: Iterable[Found]) -> Iterator[Span]:

@@ -1,6 +1,8 @@
 """Tests of an import into the local database."""
 
+import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +61,15 @@ def test_the_same_file_again_adds_nothing(tenant, lines):
     bring(tenant, lines)
     assert bring(tenant, lines).counts == {"already_there": 7}
     assert Handoff.objects.count() == 7
+
+
+def test_each_handoff_of_a_trace_export_is_stored(tenant, tmp_path):
+    path = tmp_path / "exports.jsonl"
+    export = gzip.decompress((Path(__file__).parents[2] / "frameworks" / "openai-agents.json.gz").read_bytes())
+    path.write_text("\n".join(json.dumps(one) for one in (json.loads(export), PAYLOAD)))
+    assert bring(tenant, path).counts == {"taken": 5}
+    assert bring(tenant, path).counts == {"already_there": 5}
+    assert Handoff.objects.filter(format="framework", target_agent_id="writer").count() == 2
 
 
 def test_what_is_refused_is_told_with_its_reason_and_lines(tenant, lines, tmp_path):

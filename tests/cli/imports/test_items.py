@@ -3,7 +3,7 @@ import json
 import pytest
 
 from handoffaudit.cli import import_files
-from handoffaudit.cli.import_files import Item, Occurrences, make_item
+from handoffaudit.cli.import_files import Item, Occurrences, make_item, split_line
 
 
 def item(line: bytes, occurrences=None):
@@ -100,3 +100,38 @@ def test_a_batch_stays_within_its_bytes(monkeypatch):
         [3],
         [4],
     ]
+
+
+def span(name: str, kind: str = "handoff", **data: object) -> dict[str, object]:
+    return {"object": "trace.span", "id": name, "parent_id": "p", "span_data": {"type": kind, **data}}
+
+
+LONG = 10**20 + 1
+SAID = span("s-1", "generation", input="prompt", output=[{"role": "assistant", "content": "Write it.", "order": LONG}])
+EXPORT = {"data": [SAID, *(span(name, from_agent="a", to_agent=name) for name in ("b", "c"))]}
+
+
+@pytest.mark.parametrize("beside", [{}, {"format": "framework", "trace_id": "t-2", "handoff_id": "h", "retry_of": "r"}])
+def test_a_trace_export_becomes_a_line_for_each_handoff(beside):
+    lines = split_line(json.dumps(beside | {"document": EXPORT} if beside else EXPORT).encode())
+    assert [json.loads(line)["document"]["data"][-1]["id"] for line in lines] == ["b", "c"]
+    kept = {name: value for name, value in beside.items() if name in ("format", "trace_id")}
+    assert all({**json.loads(line), "document": 0} == kept | {"document": 0} for line in lines)
+    assert not any(b"prompt" in line for line in lines)
+    assert all(f'"order":{LONG}'.encode() in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"data": EXPORT["data"][:2]},
+        {"data": [SAID]},
+        {"document": EXPORT, "format": "payload"},
+        {"document": "trace.span"},
+        ["trace.span"],
+    ],
+)
+def test_other_lines_stay_as_they_are(sent):
+    line = json.dumps(sent).encode()
+    assert split_line(line) == [line]
+    assert split_line(line + b"}") == [line + b"}"]

@@ -103,6 +103,19 @@ def test_documents_go_together_and_what_is_not_json_alone(server):
     assert raw == b"not json"
 
 
+@pytest.mark.parametrize("wrong", [b"5", b'"%s"' % (b"x" * 201), b'["a"]'])
+def test_a_submission_with_a_wrong_id_is_sent_with_the_id_of_its_line(server, wrong):
+    item = make_item(1, b'{"document": {}, "handoff_id": ' + wrong + b"}", Occurrences())
+    server.script = [(422, {}, REJECTED)]
+    client = ServerReceiver(server.url, "secret")
+    assert [answer.status for answer in client.send([item])] == [422]
+    client.close()
+    assert item.handoff_id.startswith("import-")
+    assert [(path, body) for path, _, body in server.seen] == [
+        (f"/api/v1/handoffs?handoff_id={item.handoff_id}", item.sent)
+    ]
+
+
 def test_a_document_over_several_lines_is_one_line_of_the_batch(server):
     server.script = [(200, {}, {"items": [{"status": 202}]})]
     client = ServerReceiver(server.url, "secret")

@@ -216,3 +216,14 @@ def test_old_answers_are_forgotten_a_bite_at_a_time(tenant: Tenant, settings, mo
     )
     assert [client.delete_old_answers() for _ in range(3)] == [3, 3, 0]
     assert set(ModelAnswer.objects.values_list("key", flat=True)) == {"0", "1", "2", "3"}
+
+
+def test_a_model_with_a_long_name_gets_a_breaker(tenant: Tenant, server: MessagesServer, settings) -> None:
+    # Without the limit of the column, SQLite would store the whole name, and PostgreSQL no breaker at all.
+    profile = "global.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    settings.MODEL_FAST = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{profile}"
+    settings.MODEL_BREAKER_FAILURES, settings.MODEL_TRIES = 2, 1
+    server.script(fails(529), fails(529))
+    reasons = [unavailable(tenant, question(f"Supplier {number}.")).reason for number in range(3)]
+    assert reasons == [Reason.OVERLOADED, Reason.OVERLOADED, Reason.BREAKER_OPEN]
+    assert len(ModelBreaker.objects.get().model) <= 100

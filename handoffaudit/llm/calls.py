@@ -161,24 +161,24 @@ class Caller:
         state = _CallState(
             self.model_of(question.role), started + self._seconds, [{"role": "user", "content": question.content}]
         )
-        value, text, error = None, "", self._check_cost(question)
-        if error is None:
-            try:
-                value, text = self._ask(question, state)
-            except Unavailable as unavailable:
-                error = unavailable
+        value, text, error = None, "", None
+        try:
+            self.check_cost(question)
+            value, text = self._ask(question, state)
+        except Unavailable as unavailable:
+            error = unavailable
         latency_ms = (self._monotonic() - started) * 1000
         cost = self._cost(state)
         answer = None if error else Answer(value, text, state.model, cost, latency_ms)
         return Call(answer, error, state.model, state.usage, cost, latency_ms, state.tries)
 
-    def _check_cost(self, question: Question) -> Unavailable | None:
+    def check_cost(self, question: Question) -> None:
+        """Raise `Unavailable` for a question whose estimated cost is over its limit."""
         limit = question.max_cost_usd
-        if limit is None or (estimate := self.estimate(question)) <= limit:
-            return None
-        return Unavailable(
-            Reason.TOO_DEAR, f"Asking could cost up to {estimate:.4f} USD, over the limit of {limit:g} USD."
-        )
+        if limit is not None and (estimate := self.estimate(question)) > limit:
+            raise Unavailable(
+                Reason.TOO_DEAR, f"Asking could cost up to {estimate:.4f} USD, over the limit of {limit:g} USD."
+            )
 
     def _ask(self, question: Question, state: _CallState) -> tuple[Any, str]:
         while True:

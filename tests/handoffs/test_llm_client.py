@@ -165,7 +165,7 @@ def test_an_answer_that_cannot_be_read_is_paid_but_not_kept(tenant: Tenant, serv
 def test_what_would_cost_too_much_is_not_asked(tenant: Tenant, server: MessagesServer) -> None:
     assert unavailable(tenant, question(max_cost_usd=0.000001)).reason is Reason.TOO_DEAR
     assert not server.requests
-    assert ModelSpend.objects.get().usd == pytest.approx(0)
+    assert not ModelSpend.objects.exists()
 
 
 def test_an_answer_that_the_database_cannot_hold_is_given_all_the_same(tenant: Tenant, server: MessagesServer) -> None:
@@ -216,3 +216,22 @@ def test_old_answers_are_forgotten_a_bite_at_a_time(tenant: Tenant, settings, mo
     )
     assert [client.delete_old_answers() for _ in range(3)] == [3, 3, 0]
     assert set(ModelAnswer.objects.values_list("key", flat=True)) == {"0", "1", "2", "3"}
+
+
+def test_a_model_with_a_long_name_gets_a_breaker(tenant: Tenant, server: MessagesServer, settings) -> None:
+    # Without the limit of the column, SQLite would store the whole name, and PostgreSQL no breaker at all.
+    profile = "global.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    settings.MODEL_FAST = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{profile}"
+    settings.MODEL_BREAKER_FAILURES, settings.MODEL_TRIES = 2, 1
+    server.script(fails(529), fails(529))
+    reasons = [unavailable(tenant, question(f"Supplier {number}.")).reason for number in range(3)]
+    assert reasons == [Reason.OVERLOADED, Reason.OVERLOADED, Reason.BREAKER_OPEN]
+    assert len(ModelBreaker.objects.get().model) <= 100
+
+
+def test_the_limit_of_a_question_is_the_reason_even_if_the_budget_is_spent(
+    tenant: Tenant, model: MessagesServer
+) -> None:
+    ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=9.9999)
+    assert unavailable(tenant, question(max_cost_usd=0.000001)).reason is Reason.TOO_DEAR
+    assert unavailable(tenant).reason is Reason.BUDGET

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from django.contrib import messages
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
@@ -18,7 +18,7 @@ from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
 from handoffaudit.handoffs import dry_runs, policy_cases
 from handoffaudit.handoffs.case_results import CaseResult, Status
-from handoffaudit.handoffs.models import PolicyCase, Trial
+from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.values import InvalidPolicy
@@ -155,23 +155,23 @@ class CaseCounts:
 
 def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
     """Test the kept cases of these types, or of all types, with the policies in force, for at most about a second."""
-    # Policies of other kinds affect no case.
     if kind not in _CASE_KINDS:
         return CaseCounts(0)
-    cases = policy_cases.of_types(tenant, types)
-    return _count(cases, policy_cases.judge_stored(tenant, cases), types)
+    return _judge(tenant, kind, types, lambda cases: policy_cases.judge_stored(tenant, cases))
 
 
 def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
     """Test the kept cases of these types with a draft, for at most about a second. Nothing is stored."""
-    cases = policy_cases.of_types(tenant, types)
     policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
-    return _count(cases, [result for _, result in policy_cases.judge_within(cases, policy)], types)
+    return _judge(tenant, kind, types, lambda cases: [one for _, one in policy_cases.judge_within(cases, policy)])
 
 
-def _count(cases: "QuerySet[PolicyCase]", results: Sequence[CaseResult], types: Sequence[str]) -> CaseCounts:
-    failed = sum(one.status is Status.FAILED for one in results)
-    return CaseCounts(cases.count(), len(results), failed, of_types=bool(types))
+def _judge(tenant: Tenant, kind: Kind, types: Sequence[str], judge: Callable[[Any], list[CaseResult]]) -> CaseCounts:
+    # A rule also applies to a case of another type whose data names a type of the rule.
+    types = () if kind is Kind.RULES else types
+    cases = policy_cases.of_types(tenant, types)
+    results = judge(cases)
+    return CaseCounts(cases.count(), len(results), sum(one.status is Status.FAILED for one in results), bool(types))
 
 
 def say_saved(

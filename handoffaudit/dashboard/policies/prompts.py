@@ -166,10 +166,10 @@ class Editor(Draft[PromptRow]):
         return kinds.prompts.checked([*(one for one in now.rows if one.name not in (self.row, row.name)), row])
 
     def touched(self, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
-        row = self.read()
-        if row.handoff_type is not None:
-            return [row.handoff_type]
-        return [delegation.TYPE] if self.use is Use.OBJECTIVE else []
+        # A change of the use or scope also affects the handoffs that lose the prompt.
+        changed = [self.read(), *(one for one in now.rows if one.name == self.row)]
+        types = {row.handoff_type or (delegation.TYPE if row.use is Use.OBJECTIVE else "") for row in changed}
+        return [] if "" in types else sorted(types)
 
     def refuse(self, invalid: InvalidPolicy) -> None:
         for error in invalid.errors:

@@ -301,6 +301,8 @@ class _Model:
             record_cached(asker)
             return found
         try:
+            # Neither an outage nor a spent budget is the reason why such a question is not asked.
+            self.caller.check_cost(asker.question)
             admitted = limits.admit(asker.model)
             reservation = self._reserve(asker, admitted)
         except Unavailable as error:

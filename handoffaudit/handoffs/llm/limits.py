@@ -19,6 +19,8 @@ LONGEST_OPEN_SECONDS = 600.0
 # A probe may take as long as any call. If a probe takes this many seconds longer, its process counts as dead.
 PROBE_GRACE_SECONDS = 30
 
+LONGEST_KEY = 100
+
 
 def admit(model: str) -> Breaker:
     """Admit a call to this LLM, and return the breaker after the admission. Raise `Unavailable` for a refused call.
@@ -42,7 +44,7 @@ def _try_admit(breaker: Breaker, now: datetime) -> tuple[Breaker, bool]:
 def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
     """Admit only one of the callers that found the breaker ready for a probe."""
     with transaction.atomic():
-        row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
+        row = _filter_breaker(model).select_for_update().first()
         before = _read_breaker(row)
         after, admitted = _try_admit(before, now)
         if after != before:
@@ -69,7 +71,7 @@ def record_failure(model: str, error: Unavailable) -> None:
 def return_admission(model: str, admitted: Breaker) -> None:
     """Return an admission that was not used. If the admitted call was the probe, another call may become the probe."""
     if admitted.probing_until:
-        ModelBreaker.objects.filter(pk=model, probing_until=admitted.probing_until).update(probing_until=None)
+        _filter_breaker(model).filter(probing_until=admitted.probing_until).update(probing_until=None)
 
 
 def _change(model: str, change: Callable[[Breaker], Breaker]) -> None:
@@ -79,18 +81,27 @@ def _change(model: str, change: Callable[[Breaker], Breaker]) -> None:
         return
     with transaction.atomic():
         if seen == Breaker():
-            ModelBreaker.objects.bulk_create([ModelBreaker(model=model)], ignore_conflicts=True)
-        row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
+            ModelBreaker.objects.bulk_create([ModelBreaker(model=_key_of(model))], ignore_conflicts=True)
+        row = _filter_breaker(model).select_for_update().first()
         _store(model, change(_read_breaker(row)))
 
 
 def _store(model: str, breaker: Breaker) -> None:
-    ModelBreaker.objects.filter(pk=model).update(**asdict(breaker))
+    _filter_breaker(model).update(**asdict(breaker))
+
+
+def _filter_breaker(model: str) -> "QuerySet[ModelBreaker]":
+    return ModelBreaker.objects.filter(pk=_key_of(model))
+
+
+def _key_of(model: str) -> str:
+    """Return the end of the name, which differs between LLMs. The name may be an ARN that is longer than the column."""
+    return model[-LONGEST_KEY:]
 
 
 def load_breaker(model: str) -> Breaker:
     """Return the current breaker of an LLM."""
-    return _read_breaker(ModelBreaker.objects.filter(pk=model).first())
+    return _read_breaker(_filter_breaker(model).first())
 
 
 def _read_breaker(row: ModelBreaker | None) -> Breaker:

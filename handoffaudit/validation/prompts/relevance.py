@@ -29,9 +29,6 @@ _WORD = re.compile(r"\w+(?:[.,:-]\w+)*")
 
 _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?;]) "))
 
-# A private key spans several lines, so the keys that begin like this are masked before the text is split.
-_OVER_LINES = ("-----BEGIN ", "PuTTY-User-Key-File-")
-
 
 def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     """Return the context as text of at most `limit` characters.
@@ -43,7 +40,8 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     if _size(context) <= limit:
         return as_text(context, limit)
     room = limit - len(TRUNCATED)
-    text = as_text(_fit(context, frozenset(_words(as_text(data))), room, _DEEPEST), room)
+    # A part of a secret, or a value without the name beside it, would not be recognised as a secret.
+    text = as_text(_fit(mask_secrets(context), frozenset(_words(as_text(data))), room, _DEEPEST), room)
     return text if text.endswith(TRUNCATED) else text + TRUNCATED
 
 
@@ -79,13 +77,10 @@ def _narrow(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
 
 
 def _fit_text(text: str, wanted: frozenset[str], room: int) -> str:
-    if any(start in text for start in _OVER_LINES):
-        text = mask_secrets(text)
     taken: list[str] = []
     for part in sorted(_paragraphs(text), key=lambda part: -_count_shared_words(part, wanted)):
         if len(part) > room:
-            # Mask secrets before the cut: half a secret would not be recognised.
-            taken.append(cut_part(mask_secrets(part), room) if room > len(TRUNCATED) else "")
+            taken.append(cut_part(part, room) if room > len(TRUNCATED) else "")
             break
         taken.append(part)
         room -= len(part) + 1

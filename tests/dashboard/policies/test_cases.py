@@ -1,5 +1,7 @@
 """Tests of the pages of cases: the form on a handoff's page, the list, and the cases of a dry run."""
 
+import json
+
 import pytest
 from django.test import Client
 
@@ -119,3 +121,19 @@ def test_a_case_under_a_legal_hold_stays(client: Client, reviewer: Person, tenan
         legal_holds.lift(tenant=tenant, hold=hold.pk, reason="It is over.", actor="ada")
     client.post(f"/t/acme/cases/{case.pk}/remove/")
     assert not PolicyCase.objects.exists()
+
+
+def test_a_change_of_rules_is_tested_with_cases_whose_data_names_the_type(
+    client: Client, admin: Person, tenant: Tenant
+) -> None:
+    handoff = judged(tenant, payload(data={"_output_type": "Offer", "price": 12}, handoff_id="offer"))
+    assert handoff.handoff_type != "Offer"
+    policy_cases.keep(tenant=tenant, reference="offer", expected="accepted", actor="ada")
+    client.force_login(admin)
+    rule = {"rule_id": "low", "name": "Low", "rule_type": "range", "field": "price", "operator": "lt", "threshold": 5}
+    sets = [{"set_id": "offers", "name": "Offers", "rules": [rule | {"output_types": ["Offer"]}]}]
+    form = {"editor": "json", "base_version": "0", "text": json.dumps(sets)}
+    assert "Kept cases: 1 of 1 would fail." in client.post("/t/acme/rules/cases/", form).text
+    page = client.post("/t/acme/rules/save/", form, follow=True)
+    assert "Saved as version 1. Kept cases: 1 of 1 fails now." in " ".join(page.text.split())
+    assert PolicyCase.objects.get().result["status"] == "failed"

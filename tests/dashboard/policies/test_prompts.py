@@ -284,3 +284,18 @@ def test_what_a_model_could_not_be_asked_about_is_told_on_the_trial_s_page(
 def test_with_htmx_only_the_part_comes_back(as_admin: Client, headers: dict[str, str]) -> None:
     part = as_admin.get(PAGE, {"add": "critique"}, headers=headers).text
     assert part.lstrip().startswith('<div id="prompts">') is bool(headers)
+
+
+@pytest.mark.parametrize(
+    ("changed", "covered"),
+    [
+        ({"text": "New."}, ["deal_data"]),
+        ({"name": "research_result"}, ["deal_data", "research_result"]),
+        ({"scope": "all", "name": ""}, []),
+    ],
+)
+def test_a_dry_run_covers_the_handoffs_that_lose_the_prompt(
+    changed: dict[str, str], covered: list[str], as_admin: Client, offers: PromptRow, with_key: None
+) -> None:
+    as_admin.post(f"{PAGE}try/", edited(**changed))
+    assert Trial.objects.get().handoff_types == covered

@@ -81,6 +81,18 @@ def test_names_keep_their_values_masked() -> None:
     assert "hunter2" not in sent
 
 
+APART = {
+    "a value without its name": {"value": "hunter2", "description": FILLER * 300, "name": "DB_PASSWORD"},
+    "a nested value": {"env": [{"value": "hunter2", "notes": FILLER * 300, "name": "DB_PASSWORD"}]},
+    "sentences": FILLER * 300 + 'password = "old; Kronberg hunter2" ',
+}
+
+
+@pytest.mark.parametrize("context", APART.values(), ids=APART)
+def test_no_part_of_a_secret_is_sent_without_its_name(context: Any) -> None:
+    assert "hunter2" not in select_relevant(context, DATA)
+
+
 ODD: dict[str, Any] = {
     "one word": {"t": "x" * MEGABYTE},
     "numbers": {"n": list(range(MEGABYTE // 8))},

@@ -190,11 +190,12 @@ def _judge_part(
 
 
 def _keep_action(verdict: Verdict, content: dict[str, Any]) -> Verdict:
-    """Return the verdict without a remediation log. Only a rejecting verdict keeps the stored recommended action.
+    """Return the verdict without a remediation log. Only a handoff that is still rejected keeps its stored action.
 
     The log counts attempts, and the sender has made no new attempt.
     """
-    action = content.get("recommended_action") if verdict.outcome is Outcome.REJECTED else None
+    still_rejected = content["outcome"] == verdict.outcome == Outcome.REJECTED
+    action = content.get("recommended_action") if still_rejected else None
     return msgspec.structs.replace(verdict, remediation=None, recommended_action=action)
 
 

@@ -14,7 +14,7 @@ import orjson
 from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
 from handoffaudit.validation.issues import MAX_ISSUES, Issue, Severity, limit_issues, make
 from handoffaudit.validation.json_text import MAX_DEPTH, canonical, compact, deeper_than
-from handoffaudit.validation.paths import Location, at, dotted_path
+from handoffaudit.validation.paths import Location, at, dotted_path, place_order
 from handoffaudit.validation.schema_cost import DRAFT, Profile, Schema, TooCostly, levels, profile, steps
 from handoffaudit.validation.schema_explanations import SCHEMA, explain_error
 from handoffaudit.validation.text import clean, show, type_name
@@ -295,17 +295,13 @@ def _sort_issues(issues: list[Issue], *, whole: bool) -> list[Issue]:
     for issue in issues:
         found.setdefault((issue.location, issue.code, issue.message), issue)
     listed = limit_issues(
-        sorted(found.values(), key=lambda issue: (_by_place(issue), issue.code, issue.message)), MAX_ISSUES
+        sorted(found.values(), key=lambda issue: (place_order(issue.location), issue.code, issue.message)), MAX_ISSUES
     )
     if listed and not whole:
         last = listed[-1]
         message = f"{last.message} The data is large, so there may be more findings like this."
         listed[-1] = msgspec.structs.replace(last, message=message, metadata={**last.metadata, "more": True})
     return listed
-
-
-def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
-    return [(True, part, "") if isinstance(part, int) else (False, 0, part) for part in issue.location]
 
 
 def _report_too_costly(size: int) -> Issue:

@@ -39,6 +39,11 @@ def dotted_path(location: Location) -> str:
     return text
 
 
+def place_order(location: Location) -> list[tuple[bool, int, str]]:
+    """Return a sort key for locations: keys in the order of their text, list positions as numbers."""
+    return [(True, part, "") if isinstance(part, int) else (False, 0, part) for part in location]
+
+
 def last_name(location: Location) -> str:
     """Return the last key with the list positions after it (`files[2]`), as a short label of the place."""
     start = len(location) - 1

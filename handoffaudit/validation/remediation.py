@@ -94,7 +94,8 @@ class Facts(msgspec.Struct, frozen=True):
     """The facts of a verdict that the decision needs.
 
     `severities` are the severities of the verdict's issues. `is_clean` is true if the handoff was accepted and no
-    finding is a warning or worse. The library never sets `is_clean`.
+    finding is a warning or worse. `is_rejected` is true if the server rejected the handoff, whatever its severities.
+    The library sets neither.
     """
 
     validation_id: str
@@ -102,6 +103,7 @@ class Facts(msgspec.Struct, frozen=True):
     severities: frozenset[Severity] = frozenset()
     has_evidence_error: bool = False
     is_clean: bool = False
+    is_rejected: bool = False
 
 
 def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enforced: bool = True) -> Facts:
@@ -119,6 +121,7 @@ def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enf
         severities=frozenset(issue.severity for issue in counted),
         has_evidence_error=any(is_evidence_error(issue.layer, issue.severity) for issue in counted),
         is_clean=accepted and all(_RANK[issue.severity] < _RANK[Severity.WARNING] for issue in found),
+        is_rejected=not accepted,
     )
 
 
@@ -174,10 +177,10 @@ def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
 def _passes(facts: Facts, policy: Limits) -> bool:
     """Return whether no finding has the policy's severity or a higher severity.
 
-    A verdict that failed without an error has not passed.
+    A verdict that failed without an error has not passed, and a rejected handoff never has.
     """
     least = _RANK[policy.min_severity_to_remediate]
-    if any(_RANK[severity] >= least for severity in facts.severities):
+    if facts.is_rejected or any(_RANK[severity] >= least for severity in facts.severities):
         return False
     return facts.passed or any(_RANK[severity] >= _RANK[Severity.ERROR] for severity in facts.severities)
 

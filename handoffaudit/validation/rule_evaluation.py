@@ -28,6 +28,7 @@ from handoffaudit.validation.paths import (
     StepBudgetSpentError,
     dotted_path,
     parse_path,
+    place_order,
     select,
 )
 from handoffaudit.validation.text import clean, pluralize, show
@@ -100,7 +101,7 @@ def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
 
 
 def _by_place(failures: list[_Failure]) -> list[_Failure]:
-    return nsmallest(_MOST_PLACES, failures, key=lambda one: (dotted_path(one.place), one.name))
+    return nsmallest(_MOST_PLACES, failures, key=lambda one: (place_order(one.place), one.name))
 
 
 def _report_unjudged(rule: BusinessRule) -> _Failure:

@@ -121,6 +121,20 @@ def test_a_held_handoff_that_becomes_rejected_has_an_action(tenant: Tenant) -> N
     assert record.retry_count == 1
 
 
+def test_only_a_rejected_handoff_keeps_its_action(tenant: Tenant) -> None:
+    set_policy(tenant, "research_result", grounding="reject")
+    wrong = handoff(tenant, "The order costs 99.90 and 54.20.")
+    unchecked = judged(tenant, payload(data={"text": "The order costs 99.90."}), trace_id="t-1")
+    assert [(queries.current_verdict(one) or {})["recommended_action"] for one in (wrong, unchecked)] == [
+        "retry",
+        "accept",
+    ]
+    captured(tenant)
+    assert judge_again() == 2
+    found = [queries.current_verdict(Handoff.objects.get(pk=one.pk)) or {} for one in (wrong, unchecked)]
+    assert [(one["outcome"], one["recommended_action"]) for one in found] == [("rejected", "retry"), ("rejected", None)]
+
+
 def test_a_decision_of_a_person_stands(tenant: Tenant) -> None:
     set_policy(tenant, "research_result", grounding="reject")
     approved, declined = handoff(tenant), handoff(tenant)

@@ -142,6 +142,13 @@ def test_the_least_severity(least: str, severity: str, passed: bool, expected: s
     assert decided(facts, min_severity_to_remediate=least)[0] == expected
 
 
+def test_a_rejected_handoff_is_never_accepted_in_the_end() -> None:
+    rejected = facts_of("v", [make(CATALOGUE["chain.circular"], message="m")], accepted=False)
+    actions, record = sequence([rejected] * 6, min_severity_to_remediate="critical")
+    assert actions == ["retry", "retry", "re_retrieve", "retry", "retry", "escalate"]
+    assert record.state == "escalated"
+
+
 def test_a_failure_without_an_issue_has_not_passed() -> None:
     assert decided(Facts("v", passed=False))[0] is Action.RETRY
     assert decided(Facts("v", passed=False, severities=frozenset({Severity.WARNING})))[0] is Action.RETRY
@@ -159,8 +166,8 @@ def test_facts_of_a_verdicts_issues() -> None:
     wrong = make(CATALOGUE["chain.circular"], message="m")
     number = make(CATALOGUE["grounding.number"], message="m", severity=Severity.ERROR)
 
-    assert facts_of("v", [uncited], accepted=False) == UNCITED
-    assert facts_of("v", [wrong], accepted=False) == FAILED
+    assert facts_of("v", [uncited], accepted=False) == msgspec.structs.replace(UNCITED, is_rejected=True)
+    assert facts_of("v", [wrong], accepted=False) == msgspec.structs.replace(FAILED, is_rejected=True)
     assert facts_of("v", [number], accepted=False).has_evidence_error
     assert not facts_of("v", [wrong, warned], accepted=False).has_evidence_error
     assert facts_of("v", [wrong], accepted=True, enforced=False) == PASSED
@@ -184,6 +191,7 @@ FACTS = st.builds(
     st.booleans(),
     st.frozensets(st.sampled_from(Severity)),
     st.booleans(),
+    is_rejected=st.booleans(),
 )
 
 

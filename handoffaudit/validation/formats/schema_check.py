@@ -14,7 +14,7 @@ import orjson
 from handoffaudit.validation.formats.messages import MISSING_FIELD, WRONG_TYPE, issues_of
 from handoffaudit.validation.issues import MAX_ISSUES, Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
-from handoffaudit.validation.paths import Location, at, last_name
+from handoffaudit.validation.paths import Location, at, last_name, place_order
 from handoffaudit.validation.text import show, type_name
 from handoffaudit.validation.times import is_date_time, is_date_time_or_local
 
@@ -154,7 +154,7 @@ class Shape:
                 found.setdefault((issue.location, issue.code), issue)
                 if len(found) > MAX_ISSUES:
                     return list(found.values())
-        return sorted(found.values(), key=_by_place)
+        return sorted(found.values(), key=lambda issue: place_order(issue.location))
 
     def _errors(
         self, document: dict[str, Any], validator: jsonschema_rs.Draft202012Validator
@@ -192,12 +192,4 @@ def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
 
 def _by_path(error: jsonschema_rs.ValidationError) -> list[tuple[bool, int, str]]:
     """Return a sort key for errors that does not depend on the key order of the document."""
-    return [_order_part(part) for part in (*error.instance_path, *error.schema_path)]
-
-
-def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
-    return [_order_part(part) for part in issue.location]
-
-
-def _order_part(part: str | int) -> tuple[bool, int, str]:
-    return (True, part, "") if isinstance(part, int) else (False, 0, part)
+    return place_order((*error.instance_path, *error.schema_path))

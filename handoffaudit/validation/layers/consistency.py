@@ -1,7 +1,7 @@
 """The consistency layer: times, ids, confidence and assumptions of the document, and hash and size of its payload."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -10,9 +10,9 @@ import orjson
 
 from handoffaudit.validation.assumptions import first_assumption
 from handoffaudit.validation.formats import BY_NAME
-from handoffaudit.validation.formats.base import Places, Seal
+from handoffaudit.validation.formats.base import Format, Places, Seal
 from handoffaudit.validation.issues import Code, Issue, Severity, make
-from handoffaudit.validation.json_text import compact, python_compact, sha256_hex
+from handoffaudit.validation.json_text import compact, keep_digits, python_compact, sha256_hex
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.grounding.mentions import is_order
 from handoffaudit.validation.paths import Location, at, dotted_path, last_name
@@ -114,15 +114,9 @@ MAX_SKEW = timedelta(minutes=5)
 
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 
-_EXACT = 2.0**63
-
 
 def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
-    """Yield the findings about a payload that does not match its declared hash or its declared size.
-
-    If the hash differs, but a number of the payload may have lost digits when the document was read, the difference
-    proves nothing. Then neither the hash nor the size is reported.
-    """
+    """Yield the findings about a payload that does not match its declared hash or its declared size."""
     if seal is None:
         return
     text = compact(seal.value)
@@ -133,8 +127,6 @@ def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
         others = (python_compact(seal.value), _javascript_compact(seal.value))
         sizes.update(map(len, others))
         if seal.declared_hash is not None and not any(_has_digest(seal.declared_hash, other) for other in others):
-            if any(_lost_digits(number) for number in _numbers(seal.value)):
-                return
             yield _hash_mismatch(seal, found)
     if seal.declared_size is not None and seal.declared_size not in sizes:
         yield _size_mismatch(seal, len(text))
@@ -145,7 +137,7 @@ def _has_digest(declared: str, text: bytes) -> bool:
 
 
 def _javascript_compact(value: Any) -> bytes:
-    """Return compact JSON with small numbers spelled as in JavaScript: 0.000001 instead of 1e-6."""
+    """Return compact JSON with numbers spelled as in JavaScript: 0.000001 instead of 1e-6, 1e-7 instead of 1e-07."""
     try:
         return orjson.dumps(_with_spelled_numbers(value))
     # Only values from other JSON parsers raise this error.
@@ -161,6 +153,8 @@ def _with_spelled_numbers(value: Any) -> Any:
             return [_with_spelled_numbers(item) for item in value]
         case float() if _is_spelled_out(value):
             return orjson.Fragment(f"{Decimal(repr(value)):f}")
+        case int() if not -(2**63) <= value < 2**64:
+            return orjson.Fragment(str(value))
     return value
 
 
@@ -168,21 +162,13 @@ def _is_spelled_out(number: float) -> bool:
     return 1e-6 <= abs(number) < 1e-5
 
 
-def _numbers(value: Any) -> Iterator[float]:
-    stack = [value]
-    while stack:
-        match stack.pop():
-            case dict() as fields:
-                stack.extend(fields.values())
-            case list() as items:
-                stack.extend(items)
-            case float() as number:
-                yield number
-
-
-def _lost_digits(number: float) -> bool:
-    """Return whether the number may have lost digits, because integers beyond 64 bits are read as floats."""
-    return abs(number) >= _EXACT
+def _seal_as_sent(subject: Subject, form: Format) -> Seal | None:
+    """Return the seal, with the integers beyond 64 bits that `parse_json` rounds."""
+    seal = form.seal(subject.record.document)
+    if seal is None or not subject.sent:
+        return seal
+    exact = keep_digits(subject.sent, None)
+    return seal if exact is None else form.seal(exact)
 
 
 def _hash_mismatch(seal: Seal, found: str) -> Issue:
@@ -222,7 +208,7 @@ def check(subject: Subject) -> Iterable[Issue]:
             yield from _utc(place, at(subject.record.document, place), demands_z=form.demands_z)
     yield from _skew(subject, form.places)
     yield from _trace_id(subject, form.places)
-    yield from integrity_issues(form.seal(subject.record.document))
+    yield from integrity_issues(_seal_as_sent(subject, form))
     yield from _confidence(subject, form.places)
     yield from _assumed_data(subject)
 

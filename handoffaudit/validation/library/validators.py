@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -266,5 +267,17 @@ def _fields_for(model: type[BaseModel], output: dict[str, Any]) -> dict[str, Any
     """
     if model.model_config.get("extra") != "forbid":
         return output
-    known = {name for key, field in model.model_fields.items() for name in (key, field.alias, field.validation_alias)}
+    known = {name for key, field in model.model_fields.items() for name in (key, *_aliases(field))}
     return {key: value for key, value in output.items() if key not in ABOUT_CLAIMS or key in known}
+
+
+def _aliases(field: FieldInfo) -> Iterator[str | int | None]:
+    """Yield the names at the top of the output that the field is read from, besides its own name."""
+    yield field.alias
+    match field.validation_alias:
+        case AliasChoices(choices=choices):
+            yield from (one if isinstance(one, str) else one.path[0] for one in choices)
+        case AliasPath(path=path):
+            yield path[0]
+        case alias:
+            yield alias

@@ -214,3 +214,9 @@ def test_a_condition_on_the_same_item_is_not_met_if_the_data_has_no_items(layers
     assert one.places == (("layers", "*"),)
     (note,) = broken({"layers": [{"lines": [{"kind": "open"}, {"kind": "done"}]}]}, **rule, when=when)
     assert note.places == (("layers", 0, "lines", 0, "note"),)
+
+
+def test_the_places_of_a_broken_rule_are_in_the_order_of_the_list() -> None:
+    (one,) = broken({"items": [{"n": 1}] * 2 + [{}] * 10}, rule_type="required", field="items.*.n", when=None)
+    assert one.places == tuple(("items", at, "n") for at in range(2, 12))
+    assert "items[2].n is missing" in one.message

@@ -5,7 +5,10 @@ import json
 
 import pytest
 
-from ..support import codes, judge, payload, universal
+from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.layers.consistency import PAYLOAD_HASH_MISMATCH
+
+from ..support import codes, judge, payload, raw, universal
 
 
 def sealed(working: dict, text: str) -> dict:
@@ -100,9 +103,23 @@ def test_order_of_keys_counts_for_the_hash() -> None:
     assert codes(judge(document)) == ["integrity.payload_hash_mismatch"]
 
 
-def test_numbers_that_were_not_kept_whole_are_not_held_against_the_hash() -> None:
-    document = sealed({"n": 1.2345678901234568e29}, '{"working":{"n":123456789012345678901234567890}}')
-    assert "integrity.payload_hash_mismatch" not in codes(judge(document))
+@pytest.mark.parametrize(
+    ("hashed", "sent", "expected"),
+    [
+        ('{"n":123456789012345678901234567890}', '{"n":123456789012345678901234567890}', []),
+        ('{"n":123456789012345678901234567890}', '{"n":123456789012345678901234567891}', [PAYLOAD_HASH_MISMATCH.code]),
+        ('{"n":100000000000000000000,"m":1e-7}', '{"n":100000000000000000000,"m":1e-7}', []),
+        ('{"n":100000000000000000000,"m":1e-07}', '{"n":100000000000000000000,"m":1e-07}', []),
+        ('{"n":1e+300,"paid":1}', '{"n":1e+300,"paid":1}', []),
+        ('{"n":1e+300,"paid":1}', '{"n":1e+300,"paid":9}', [PAYLOAD_HASH_MISMATCH.code]),
+    ],
+    ids=["as hashed", "a digit changed", "JavaScript", "Python", "a large float", "changed beside a large float"],
+)
+def test_large_numbers_do_not_excuse_a_wrong_hash(hashed: str, sent: str, expected: list[str]) -> None:
+    whole = raw(sealed({}, f'{{"working":{hashed}}}')).replace(b'"working":{}', f'"working":{sent}'.encode())
+    document, _ = parse_json(whole)
+    assert isinstance(document, dict)
+    assert codes(judge(document, sent=whole)) == expected
 
 
 @pytest.mark.parametrize(("confidence", "expected"), [(0.5, []), (0.49, ["confidence.low"]), (0, ["confidence.low"])])

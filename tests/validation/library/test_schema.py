@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, model_validator
 
 from handoffaudit.validation import IValidator, SchemaValidator, ValidationIssue
 
@@ -113,6 +113,17 @@ def test_a_model_of_the_constructor_and_of_another_type() -> None:
 def test_a_closed_model_does_not_refuse_what_the_output_says_of_itself() -> None:
     assert of_model(Closed, {"name": "a", "evidence_refs": {}, "assumptions": []}) == []
     assert of_model(Closed, {"name": "a", "note": "x"}) == [("schema.pydantic.extra_forbidden", "note")]
+
+
+def test_a_closed_model_may_read_a_field_from_several_places() -> None:
+    class Aliased(BaseModel, extra="forbid"):
+        why: str = Field(validation_alias=AliasChoices("rationale", AliasPath("texts", 0)))
+        cited: dict[str, str] = Field(validation_alias=AliasChoices("sources", "evidence_refs"))
+        listed: str = Field(validation_alias=AliasPath("assumptions", 0))
+
+    output = {"texts": ["a"], "evidence_refs": {"why": "b"}, "assumptions": ["c"]}
+    assert of_model(Aliased, output) == []
+    assert of_model(Aliased, {**output, "note": "x"}) == [("schema.pydantic.extra_forbidden", "note")]
 
 
 def test_a_rule_of_the_whole_model() -> None:

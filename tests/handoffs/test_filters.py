@@ -99,6 +99,11 @@ def test_what_is_written_is_read_again(filters: Filters) -> None:
     assert read(filters.to_query()) == filters
 
 
+@pytest.mark.parametrize("name", [" q", '" q "', '"" q ""', '"', '""', '"q"', '" '])
+def test_a_name_with_quotes_and_blanks_is_read_as_it_was_written(name: str) -> None:
+    assert read(Filters(source=name).to_query()) == Filters(source=name)
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["state", "type", "since", "until", "quality_min", "quality_max", "flag", "trace"]),

@@ -336,7 +336,8 @@ class DayFilter(FilterField):
             day = parse_date(value)
         except ValueError:
             day = None
-        if day is None or not 1970 <= day.year <= 9000:
+        # The value may be a later day, and no filter reads a moment after the year 9000.
+        if day is None or not 1970 <= day.year < 9000:
             raise ValidationError("not a day")
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + self.later
 

@@ -116,11 +116,18 @@ class FilterField(forms.Field):
 
 
 def quote_blanks(text: str) -> str:
-    """Return the text as addresses have it: in double quotes if it has blanks at its ends.
+    """Return the text as addresses have it: in double quotes if it has blanks at its ends, or is itself so quoted.
 
     Without the quotes, the blanks would be cut off, and a link to an agent with such a name would list nothing.
     """
-    return f'"{text}"' if text != text.strip() else text
+    return f'"{text}"' if text != text.strip() or _unquote(text) != text else text
+
+
+def _unquote(text: str) -> str:
+    """Return the text that `quote_blanks` put in quotes; any other text unchanged."""
+    pairs = min(len(text) - len(text.lstrip('"')), len(text) - len(text.rstrip('"')))
+    inner = text[pairs : len(text) - pairs]
+    return text[1:-1] if pairs and inner != inner.strip() else text
 
 
 class TextFilter(FilterField, forms.CharField):
@@ -129,9 +136,7 @@ class TextFilter(FilterField, forms.CharField):
     remedy = f"use a text of at most {LONGEST} characters without NUL."
 
     def to_python(self, value: Any) -> str:
-        text = super().to_python(value) or ""
-        inner = text[1:-1]
-        return inner if text == f'"{inner}"' and inner != inner.strip() else text
+        return _unquote(super().to_python(value) or "")
 
     def write(self, value: Any) -> list[str]:
         return [quote_blanks(str(value))]
@@ -331,7 +336,8 @@ class DayFilter(FilterField):
             day = parse_date(value)
         except ValueError:
             day = None
-        if day is None or not 1970 <= day.year <= 9000:
+        # The value may be a later day, and no filter reads a moment after the year 9000.
+        if day is None or not 1970 <= day.year < 9000:
             raise ValidationError("not a day")
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + self.later
 

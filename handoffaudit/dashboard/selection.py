@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -78,6 +78,7 @@ _TITLES: Final = {
 }
 
 _LONGEST_QUERY: Final = 2000
+_LONGEST_NAME: Final = 500
 
 
 class Action(NamedTuple):
@@ -97,8 +98,6 @@ _ACTIONS: Final = {
     "hold": Action("Hold several traces", "Hold", "Why", legal_holds.LONGEST_REASON),
     "role": Action("Declare the role of several agents", "Declare", "Note (optional)", 500, needs_note=False),
 }
-
-_LONGEST_NAME: Final = 500
 
 # The block and the number of a log line.
 _LOG_LINE: Final = re.compile(r"([0-9a-f]{32}):([0-9]{1,12})")
@@ -150,9 +149,11 @@ class Selection:
     @property
     def names(self) -> list[str]:
         """Return the selected traces or agents; raise `FilterError` for a text that cannot be a name."""
-        if wrong := [row for row in self.rows if not row or len(row) > _LONGEST_NAME or not storable(row)]:
+        # Forms send the names percent-encoded, because browsers change the line breaks of a value.
+        names = [unquote(row) for row in self.rows]
+        if wrong := [name for name in names if not name or len(name) > _LONGEST_NAME or not storable(name)]:
             raise FilterError("select", wrong[0][:40], "select rows of the list.")
-        return list(self.rows)
+        return names
 
     @property
     def versions(self) -> dict[UUID, int]:

@@ -112,7 +112,11 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
     if scope not in HoldScope.values:
         raise Refused(f"{scope[:40]!r} is not a scope of a hold", "scope", f"use one of {', '.join(HoldScope.values)}.")
     reason = _check_reason(reason)
-    key, name = _find(tenant, HoldScope(scope), key.strip())
+    try:
+        key, name = _find(tenant, HoldScope(scope), key)
+    except Refused:
+        # People copy ids with blanks around them.
+        key, name = _find(tenant, HoldScope(scope), key.strip())
     with transaction.atomic():
         db.take_lock(_LOCKS, tenant.pk % 2**31)
         active = LegalHold.objects.filter(tenant=tenant, lifted_at=None)

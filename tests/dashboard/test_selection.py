@@ -1,5 +1,6 @@
 """Tests of actions on selected rows of lists: who may, what is confirmed, what is done, and hostile forms."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_traces_and_agents_offer_each_role_what_it_may_do(
     pages = [client.get("/t/acme/traces/") for client in (as_viewer, browser, as_admin)]
     offered = [texts(page, "#selected button") for page in pages]
     assert offered == [export, [*decide, *export], [*decide, "Judge again…", "Legal hold…", *export]]
-    assert attributes(pages[0], ".row-select", "value") == ["run 7"]
+    assert attributes(pages[0], ".row-select", "value") == ["run%207"]
     pages = [client.get("/t/acme/agents/") for client in (browser, as_admin)]
     assert [texts(page, "#selected button") for page in pages] == [export, ["Declare role…", *export]]
     assert set(attributes(pages[0], ".row-select", "value")) == {"planner", "writer"}
@@ -127,6 +128,28 @@ def test_selected_traces_are_held_for_one_reason(as_admin: Client, submit: Submi
     assert "2 traces put on legal hold" in done.text
     held = LegalHold.objects.order_by("key").values_list("scope", "key", "reason")
     assert list(held) == [("trace", "run 7", "Case 12."), ("trace", "run 8", "Case 12.")]
+
+
+def sent(page: Any, selector: str) -> list[str]:
+    """Return the values of these fields as browsers send them, with CR LF for each line break."""
+    return [re.sub(r"\r\n|\r|\n", "\r\n", value) for value in attributes(page, selector, "value")]
+
+
+@pytest.mark.parametrize("name", ["run\n7", "run\r7", "run%0A7"])
+def test_a_selected_trace_or_agent_may_have_a_line_break_in_its_name(
+    as_admin: Client, submit: Submit, name: str
+) -> None:
+    handoff = traced(name, submit(source_agent_id=name))
+    chosen = sent(as_admin.get("/t/acme/traces/"), ".row-select")
+    page = as_admin.post(f"{TRACES}hold/", {"select": chosen})
+    again = sent(page, "form.confirm [name=select]")
+    as_admin.post(f"{TRACES}hold/", {"select": again, "confirmed": "1", "note": "Claim 12."})
+    assert [one.key for one in LegalHold.objects.all()] == [name]
+    file = as_admin.post(f"{TRACES}export/", {"select": chosen, "format": "ndjson"})
+    assert [orjson.loads(line)["id"] for line in file.getvalue().splitlines()] == [str(handoff.pk)]
+    agents = sent(as_admin.get("/t/acme/agents/"), ".row-select")
+    file = as_admin.post(f"{AGENTS}export/", {"select": agents, "format": "ndjson"})
+    assert {orjson.loads(line)["agent"] for line in file.content.splitlines()} == {name, "writer"}
 
 
 def test_a_trace_that_cannot_be_held_does_not_hide_that_the_others_are_held(

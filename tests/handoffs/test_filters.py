@@ -60,6 +60,7 @@ def test_a_period_is_counted_from_now_and_written_as_it_was_asked(query: str, ag
         ("until=0001-01-01", "until", "24h"),
         ("until=9999-12-31T23:59:59Z", "until", "24h"),
         ("until=12345d", "until", "24h"),
+        ("to=9000-12-31", "to", "a day"),
         ("quality_min=-0.1", "quality_min", "0 to 1"),
         ("quality_max=nan", "quality_max", "0 to 1"),
         ("quality_max=much", "quality_max", "0 to 1"),
@@ -97,6 +98,11 @@ def texts() -> st.SearchStrategy[str]:
 )
 def test_what_is_written_is_read_again(filters: Filters) -> None:
     assert read(filters.to_query()) == filters
+
+
+@pytest.mark.parametrize("name", [" q", '" q "', '"" q ""', '"', '""', '"q"', '" '])
+def test_a_name_with_quotes_and_blanks_is_read_as_it_was_written(name: str) -> None:
+    assert read(Filters(source=name).to_query()) == Filters(source=name)
 
 
 @given(

@@ -76,6 +76,17 @@ def test_a_hold_in_mixed_case_covers_the_handoffs_with_this_spelling_and_with_th
 
 
 @pytest.mark.django_db
+def test_an_id_may_have_blanks_at_its_ends(tenant: Tenant) -> None:
+    plain = judged(tenant, payload(), trace_id="run-7", handoff_id="h-7")
+    blank = judged(tenant, payload(), trace_id=" run-7", handoff_id="h-7 ")
+    assert place(tenant, "trace", " run-7").key == " run-7"
+    assert place(tenant, "handoff", "h-7 ").key == str(blank.pk)
+    assert not legal_holds.of_handoff(plain)
+    assert place(tenant, "trace", "  run-7 ").key == "run-7"
+    assert place(tenant, "handoff", f" {plain.pk} ").key == str(plain.pk)
+
+
+@pytest.mark.django_db
 def test_sample_data_under_a_hold_is_not_removed(tenant: Tenant, admin) -> None:
     Tenant.objects.filter(pk=tenant.pk).update(is_sample=True)
     tenant.refresh_from_db()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
@@ -348,7 +348,7 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     cells = "".join(f'<td role="cell" class="end" data-label="{label}">{cell}</td>' for label, cell in numbers.items())
     return (
         '<tr role="row"><th scope="row" role="rowheader"><span class="select-name">'
-        f'<input type="checkbox" class="row-select" name="select" value="{raw}" form="selected" '
+        f'<input type="checkbox" class="row-select" name="select" value="{quote(agent.name, safe="")}" form="selected" '
         f'aria-label="Select {name}"> '
         f'<a class="row-link" data-row{item} href="{href}">{add_breaks(name)}</a></span></th>'
         f'<td role="cell"><a href="{href}#role">{role.words}<span class="hidden">: the role of {name}</span></a></td>'

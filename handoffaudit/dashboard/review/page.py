@@ -171,10 +171,11 @@ def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         if free is None and queue.next:
             free = first_free(read_queue(request, who).rows)
     except FilterError:
-        return HttpResponseRedirect(address)
+        return HttpResponseRedirect(address + QueueFilters().list_query)
+    address += queue.queue_filters.list_query
     if free:
-        address = reverse("dashboard:review_item", args=[who.tenant.slug, free.pk])
-    return HttpResponseRedirect(with_done(f"{address}{queue.query}", request.GET.get("done", "")))
+        address = reverse("dashboard:review_item", args=[who.tenant.slug, free.pk]) + queue.query
+    return HttpResponseRedirect(with_done(address, request.GET.get("done", "")))
 
 
 @require_safe

@@ -314,7 +314,10 @@ def test_the_way_to_the_next_one_passes_all_that_others_have_open(
     client = sign_in(reviewer)
     assert client.get("/t/acme/review/next/")["Location"] == f"/t/acme/review/{free.pk}/"
     ReviewHold.objects.create(handoff=free, person=viewer, until=timezone.now() + timedelta(minutes=5))
-    assert client.get("/t/acme/review/next/")["Location"] == "/t/acme/review/"
+    # Without `view=all`, the address would lead to the default view.
+    assert client.get("/t/acme/review/next/")["Location"] == "/t/acme/review/?view=all"
+    assert client.get("/t/acme/review/next/?view=held")["Location"] == "/t/acme/review/?view=held"
+    assert client.get("/t/acme/review/next/?view=no")["Location"] == "/t/acme/review/?view=all"
 
 
 def test_another_tenants_handoff_is_not_found(

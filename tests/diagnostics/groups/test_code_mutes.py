@@ -1,9 +1,6 @@
 """Tests of mutes of a rule code: its groups, later groups, the end, the undo, and other tenants."""
 
-import threading
-import time
 import uuid
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +16,7 @@ from handoffaudit.diagnostics.group_queries import GroupFilters, list_groups
 from handoffaudit.diagnostics.models import CodeMute, FindingGroup
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found, group
-from tests.handoffs.support import at_once, circular, judged
+from tests.handoffs.support import circular, interrupted, judged
 
 pytestmark = pytest.mark.django_db
 
@@ -103,28 +100,6 @@ def test_a_mute_that_is_prolonged_as_it_ends_stays(tenant: Tenant) -> None:
     assert prolonged
     assert CodeMute.objects.get().until > timezone.now() + timedelta(days=89)
     assert group(tenant).muted_by_code
-
-
-def interrupted(run: Callable[[], Any], change: Callable[[], Any], after: str) -> list[Any]:
-    """Run both; the change begins just after the first statement of `run` with this text."""
-    reached = threading.Event()
-
-    def pause(execute: Any, sql: str, *given: Any) -> Any:
-        result = execute(sql, *given)
-        if not reached.is_set() and after in sql:
-            reached.set()
-            time.sleep(0.3)
-        return result
-
-    def run_slowly() -> Any:
-        with connection.execute_wrapper(pause):
-            return run()
-
-    def wait_and_change() -> Any:
-        assert reached.wait(10)
-        return change()
-
-    return at_once(run_slowly, wait_and_change)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
@@ -501,6 +502,21 @@ def test_the_places_of_finding_groups_lose_the_value(tenant: Tenant) -> None:
     attribution.run()
     assert not FindingGroup.objects.filter(path_shape__contains="Ada Lovelace").exists()
     assert FindingGroup.objects.get(pk=group.pk).number == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_erasure_and_a_retention_run_do_not_lock_each_other_out(tenant: Tenant) -> None:
+    keep(tenant, documents=30)
+    for _ in range(2):
+        age(judged(tenant, payload(data={"summary": EMAIL, "suppliers": 3})))
+    one = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    finish()
+    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+    with capture_logs() as logs:
+        answers = interrupted(finish, run_all, 'FROM "handoffs_handoffbody"')
+    assert answers == [None, None]
+    assert [entry for entry in logs if entry["log_level"] in ("error", "warning")] == []
+    assert not HandoffBody.objects.filter(original__contains=EMAIL.encode()).exists()
 
 
 @pytest.mark.django_db(transaction=True)

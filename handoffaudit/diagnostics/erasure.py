@@ -338,7 +338,8 @@ def _store_progress(one: Erasure, target: ErasureTarget, counts: dict[str, int],
         setattr(one, name, dict(total))
     if batch:
         one.reached = str(batch[-1].pk)
-    if len(batch) < target.batch:
+    # If retention removed rows of the batch before they were locked, the batch is not the last one.
+    if len(batch) < target.batch and not target.list_next(one.tenant, one.reached).exists():
         one.step, one.reached = one.step + 1, ""
     one.save(update_fields=["found", "erased", "held", "step", "reached"])
 

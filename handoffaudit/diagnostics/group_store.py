@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, F, QuerySet, When
 from django.utils import timezone
 
 from handoffaudit.accounts import Refused, audit
@@ -58,12 +58,11 @@ def _make_payload(group: FindingGroup, routes: Routes) -> dict[str, Any]:
 
 
 _MEMBER: Final = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
-
 _DAYS: Final = Aggregate(FindingGroupDay, ("group", "day"))
-
 _ROUTES: Final = Aggregate(FindingGroupRoute, ("group", "source_agent_id", "target_agent_id"))
-
 _AT_ONCE: Final = 500
+# The first key of the advisory locks of tenants in which rule codes are muted or groups are created.
+_LOCKS: Final = 0x4D555445
 
 Member = tuple[uuid.UUID, int]
 
@@ -240,11 +239,8 @@ def _unmute_grown(groups: Iterable[int]) -> None:
 
 
 LONGEST_NOTE: Final = 1_000
-
 FIFTH: Final = "fifth"
-
 FOR_GOOD: Final = "good"
-
 _AT_LEAST: Final = 10
 
 # A function for each limit: it takes the current number of handoffs of a group, and returns the number at which the
@@ -313,9 +309,7 @@ def _check_note(note: str, what: str) -> str:
 
 # The days after which the mute of a rule code ends.
 MUTE_DAYS: Final = (7, 30, 90)
-
 USUAL_MUTE_DAYS: Final = 30
-
 # A tenant can have this many muted rule codes.
 MOST_CODE_MUTES: Final = 100
 
@@ -335,6 +329,7 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
         groups = FindingGroup.objects.filter(tenant=tenant, code=code)
         if not storable(code) or not groups.exists():
             raise Refused(f"No finding has the rule code {code[:40]!r}", "code", "choose the rule code of a finding.")
+        _lock_groups(groups, tenant)
         if CodeMute.objects.filter(tenant=tenant).exclude(code=code).count() >= MOST_CODE_MUTES:
             raise Refused(f"{MOST_CODE_MUTES} rule codes are muted already", "code", "unmute one of them first.")
         until = now + timedelta(days=int(days))
@@ -354,12 +349,11 @@ def unmute_code(*, tenant: Tenant, code: str, actor: str, **only: datetime) -> b
     """
     if not storable(code):
         return False
+    groups = FindingGroup.objects.filter(tenant=tenant, code=code, muted_by_code=True)
     with transaction.atomic():
-        found = CodeMute.objects.select_for_update().filter(tenant=tenant, code=code, **only).first()
-        if found is None:
+        _lock_groups(groups, tenant)
+        if not CodeMute.objects.filter(tenant=tenant, code=code, **only).delete()[0]:
             return False
-        found.delete()
-        groups = FindingGroup.objects.filter(tenant=tenant, code=code, muted_by_code=True)
         restored = groups.update(muted_at=None, muted_until=None, muted_by_code=False)
         audit.record(tenant=tenant, actor=actor, action="code.unmute", target=code, detail={"groups": restored})
     return True
@@ -385,8 +379,16 @@ def _mute_of(mute: CodeMute) -> dict[str, Any]:
 
 
 def _mutes_of(tenant_id: int, codes: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the mute columns of new groups by muted rule code. No mute begins or ends until the transaction ends."""
+    db.take_lock(_LOCKS, tenant_id % 2**31, shared=True)
     found = CodeMute.objects.filter(tenant=tenant_id, code__in=list(codes), until__gt=timezone.now())
     return {one.code: _mute_of(one) for one in found}
+
+
+def _lock_groups(groups: QuerySet[FindingGroup], tenant: Tenant) -> None:
+    """Lock groups in the order in which they are counted, and keep new groups out until the transaction ends."""
+    db.take_lock(_LOCKS, tenant.pk % 2**31)
+    list(groups.select_for_update().order_by("pk").values_list("pk"))
 
 
 def _lock_group(tenant: Tenant, group: int) -> FindingGroup:

@@ -290,14 +290,16 @@ class ErasureTarget:
     def list_next(self, tenant: Tenant, reached: str) -> "QuerySet[Any]":
         """Return the rows after the key `reached`, or all rows if the key is empty, in the order of their keys.
 
-        Of documents, return only the next batch.
+        Of documents, return only the next batch, and lock its handoffs before the caller locks the documents, as a
+        retention run does. Call inside a transaction.
         """
         # Without a first key, SQLite would read all rows of the tenant.
         lowest = 0 if isinstance(self.model._meta.pk, AutoField) else uuid.UUID(int=0)  # noqa: SLF001 -- Django's documented API
         later = Q(pk__gt=reached or lowest)
         if self.model is HandoffBody:
             # The table has no tenant column, and for a join SQLite would sort all handoffs of the tenant.
-            handoffs = Handoff.objects.filter(later, tenant=tenant, body__isnull=False).order_by("pk")
+            handoffs = Handoff.objects.select_for_update(of=("self",)).order_by("pk")
+            handoffs = handoffs.filter(later, tenant=tenant, body__isnull=False)
             later = Q(pk__in=list(handoffs.values_list("pk", flat=True)[: self.batch]))
         return self.rows(tenant).filter(later).order_by("pk")
 

@@ -1,5 +1,6 @@
 """Tests of erasures: where a value is found, what replaces it, and what stays."""
 
+import dataclasses
 import json
 import uuid
 from datetime import timedelta
@@ -10,6 +11,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
@@ -44,8 +46,9 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.validation.repair import Repair
+from tests.diagnostics.retention.support import age, keep, run_all
 from tests.handoffs.review.support import pass_on
-from tests.handoffs.support import circular, judged, payload, submit
+from tests.handoffs.support import circular, interrupted, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 EMAIL = "ada.lovelace@example.com"
@@ -499,3 +502,36 @@ def test_the_places_of_finding_groups_lose_the_value(tenant: Tenant) -> None:
     attribution.run()
     assert not FindingGroup.objects.filter(path_shape__contains="Ada Lovelace").exists()
     assert FindingGroup.objects.get(pk=group.pk).number == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_erasure_and_a_retention_run_do_not_lock_each_other_out(tenant: Tenant) -> None:
+    keep(tenant, documents=30)
+    for _ in range(2):
+        age(judged(tenant, payload(data={"summary": EMAIL, "suppliers": 3})))
+    one = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    finish()
+    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+    with capture_logs() as logs:
+        answers = interrupted(finish, run_all, 'FROM "handoffs_handoffbody"')
+    assert answers == [None, None]
+    assert [entry for entry in logs if entry["log_level"] in ("error", "warning")] == []
+    assert not HandoffBody.objects.filter(original__contains=EMAIL.encode()).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_erasure_goes_on_after_documents_that_a_retention_run_removes_meanwhile(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, *others = erasure.TARGETS
+    monkeypatch.setattr(erasure, "TARGETS", (dataclasses.replace(documents, batch=2), *others))
+    keep(tenant, documents=30)
+    for days in (40, 40, 1, 1):
+        age(judged(tenant, payload(data={"summary": EMAIL, "suppliers": 3})), days)
+    one = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    finish()
+    erasure.confirm(tenant=tenant, erasure=one.pk, actor="ada")
+    assert interrupted(run_all, finish, 'DELETE FROM "handoffs_handoffbody"') == [None, None]
+    one.refresh_from_db()
+    assert one.state == ErasureState.DONE
+    assert [EMAIL in bytes(body.original).decode() for body in HandoffBody.objects.all()] == [False, False]

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from threading import Barrier
+from threading import Barrier, Event
+from time import sleep
 from typing import Any
 
 import orjson
-from django.db import connections
+from django.db import connection, connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -94,6 +95,28 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(run, calls))
+
+
+def interrupted(run: Callable[[], Any], change: Callable[[], Any], after: str) -> list[Any]:
+    """Run both; the change begins just after the first statement of `run` with this text."""
+    reached = Event()
+
+    def pause(execute: Any, sql: str, *given: Any) -> Any:
+        result = execute(sql, *given)
+        if not reached.is_set() and after in sql:
+            reached.set()
+            sleep(0.3)
+        return result
+
+    def run_slowly() -> Any:
+        with connection.execute_wrapper(pause):
+            return run()
+
+    def wait_and_change() -> Any:
+        assert reached.wait(10)
+        return change()
+
+    return at_once(run_slowly, wait_and_change)
 
 
 def set_policy(tenant: Tenant, handoff_type: str, **changes: Any) -> None:

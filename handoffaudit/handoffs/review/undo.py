@@ -76,13 +76,15 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str, is_undo: bool = Fals
         # A later LLM check cleared the review deadline, so the handoff gets a new deadline.
         limit = load_config(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
-    transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
+    deltas = transitions.change_state_uncounted(handoff, State(decided.from_state), actor, reason, **columns)
     approvals.withdraw([handoff])
     event_log.log_decision(handoff, actor, reason)
     # An attempt that arrived after the approval could not supersede the approved handoff.
-    if deltas := attempts.supersede_overtaken([handoff]):
-        counts.apply(deltas)
+    if superseded := attempts.supersede_overtaken([handoff]):
+        deltas.update(superseded)
         handoff.refresh_from_db(fields=["state", "version"])
+    # If the transaction changed the counts twice, it could deadlock with a transaction that changes the same counts.
+    counts.apply(deltas)
 
 
 def find_decision(handoff: Handoff) -> Event | None:

@@ -1,29 +1,36 @@
 """Tests of mutes of a rule code: its groups, later groups, the end, the undo, and other tenants."""
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.diagnostics import group_store
-from handoffaudit.diagnostics.group_members import muted_handoffs
+from handoffaudit.diagnostics import attribution, group_store
+from handoffaudit.diagnostics.group_members import GroupedFindings, group_key, muted_handoffs
 from handoffaudit.diagnostics.group_queries import GroupFilters, list_groups
 from handoffaudit.diagnostics.models import CodeMute, FindingGroup
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found, group
+from tests.handoffs.support import circular, interrupted, judged
 
 pytestmark = pytest.mark.django_db
 
 CODE = "chain.circular"
+INSERTS = 'INTO "diagnostics_findinggroup"'
 
 
 def mute(tenant: Tenant, **changes: str) -> CodeMute:
     values = {"code": CODE, "days": "30", "note": "Known.", "actor": "rui", **changes}
     return group_store.mute_code(tenant=tenant, **values)
+
+
+def unmute(tenant: Tenant) -> bool:
+    return group_store.unmute_code(tenant=tenant, code=CODE, actor="rui")
 
 
 def test_all_groups_of_the_code_leave_lists_and_the_queue_and_no_verdict_changes(tenant: Tenant) -> None:
@@ -93,6 +100,50 @@ def test_a_mute_that_is_prolonged_as_it_ends_stays(tenant: Tenant) -> None:
     assert prolonged
     assert CodeMute.objects.get().until > timezone.now() + timedelta(days=89)
     assert group(tenant).muted_by_code
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mute_and_a_new_group_at_the_same_time_leave_no_group_out(tenant: Tenant) -> None:
+    found(tenant, 1)
+    judged(tenant, circular())
+    FindingGroup.objects.update(key="another place")
+    number, made = interrupted(attribution.run, lambda: mute(tenant), INSERTS)
+    assert number
+    assert isinstance(made, CodeMute)
+    assert set(FindingGroup.objects.filter(code=CODE).values_list("muted_by_code", flat=True)) == {True}
+    assert FindingGroup.objects.filter(code=CODE).count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_mute_and_a_new_group_at_the_same_time_leave_no_group_muted(tenant: Tenant) -> None:
+    found(tenant, 1)
+    mute(tenant)
+    judged(tenant, circular())
+    FindingGroup.objects.update(key="another place")
+    number, ended = interrupted(attribution.run, lambda: unmute(tenant), INSERTS)
+    assert number
+    assert ended is True
+    assert FindingGroup.objects.filter(code=CODE).count() == 2
+    assert not FindingGroup.objects.filter(muted_by_code=True).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_mute_and_growing_groups_do_not_lock_each_other_out(tenant: Tenant, *, ends: bool) -> None:
+    places = {group_key(CODE, path): True for path in ("a", "b")}
+
+    @transaction.atomic
+    def regroup() -> None:
+        group_store.regroup(tenant.pk, {uuid.uuid4(): GroupedFindings(timezone.now(), ("a", "b"), places)})
+
+    regroup()
+    if ends:
+        mute(tenant)
+    # By the index of the code, PostgreSQL now finds the first group last.
+    FindingGroup.objects.filter(path_shape="a").update(last_seen=timezone.now() + timedelta(days=1))
+    answers = interrupted(regroup, lambda: (unmute if ends else mute)(tenant), 'UPDATE "diagnostics_findinggroup"')
+    assert not [one for one in answers if isinstance(one, Exception)]
+    assert list(FindingGroup.objects.values_list("number", "muted_by_code")) == [(2, not ends)] * 2
 
 
 def test_nothing_of_another_tenant_is_muted(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -33,7 +33,7 @@ def uses_pgbouncer() -> bool:
 
 
 def data_folder() -> Path:
-    """Return the data folder: `HANDOFFAUDIT_DATA`, or a folder in the user's own data."""
+    """Return the data folder: `HANDOFFAUDIT_DATA`, or else `usual_data_folder()`."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
     return _expand("HANDOFFAUDIT_DATA", given) if given else usual_data_folder()
 
@@ -130,8 +130,9 @@ def token(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if value and (len(value) < LEAST_TOKEN or not value.isascii() or not value.isprintable() or " " in value):
         raise ImproperlyConfigured(
-            f"{name} is too short, or not ASCII: set it to {LEAST_TOKEN} ASCII characters or more, without spaces,"
-            " e.g. to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            f"{name} is too short, has a space, or is not printable ASCII: set it to {LEAST_TOKEN} ASCII characters or"
+            " more, without spaces, e.g. to what this prints:"
+            " python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
         )
     return value
 
@@ -217,7 +218,7 @@ def databases(folder: Path) -> dict[str, dict[str, Any]]:
 def broker_options(redis_url: str, queue_folder: Path) -> dict[str, Any]:
     """Return Celery's options of Redis, or of the queue in the data folder if there is no Redis."""
     if redis_url:
-        # Requests send wake-ups, so a wake-up must not wait for a broker that is away or silent.
+        # Requests send wake-ups, so a wake-up must not wait long for a broker that does not answer.
         return {"visibility_timeout": 120, "socket_connect_timeout": 1, "socket_timeout": 2, "max_retries": 0}
     return {
         "data_folder_in": str(queue_folder / "messages"),
@@ -335,7 +336,7 @@ def checkpoint_places(name: str, folder: Path) -> list[str]:
 
 
 def mail_server(name: str) -> dict[str, Any]:
-    """Return Django's EMAIL_ settings from a URL, and no settings without a URL.
+    """Return Django's `EMAIL_` settings from a URL, or an empty dict if no URL is set.
 
     The URL is `smtp://USER:PASSWORD@HOST:PORT/?tls=true` or `smtps://…`.
     """

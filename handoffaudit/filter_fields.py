@@ -82,7 +82,7 @@ class FilterField(forms.Field):
         self.options: Options = {value: text[:1].upper() + text[1:] for value, text in self.choices.items()}
 
     def __deepcopy__(self, memo: Any) -> Self:
-        # A form has copies of its fields, and only `options` of a copy is ever replaced.
+        # A form copies its fields, and pages replace only `options` of a copy. A shallow copy is therefore enough.
         return copy(self)
 
     def check(self, name: str, text: str) -> Any:
@@ -116,9 +116,10 @@ class FilterField(forms.Field):
 
 
 def quote_blanks(text: str) -> str:
-    """Return the text as addresses have it: in double quotes if it has blanks at its ends, or is itself so quoted.
+    """Return the text for an address: in double quotes if the text begins or ends with a blank.
 
-    Without the quotes, the blanks would be cut off, and a link to an agent with such a name would list nothing.
+    A text that `_unquote` would change gets quotes, too. Without the quotes, the blanks would be cut off, and a link to
+    an agent with such a name would list nothing.
     """
     return f'"{text}"' if text != text.strip() or _unquote(text) != text else text
 
@@ -253,7 +254,7 @@ class ScoreFilter(FilterField):
 
 
 def parse_moment(text: str) -> datetime:
-    """Return the moment of a date, a date and time, or a time ago. Raise `ValidationError` for another text."""
+    """Return the moment of a date, a date and time, or a relative time. Raise `ValidationError` for another text."""
     relative = _RELATIVE.match(text)
     if relative:
         number = int(relative[1])
@@ -272,7 +273,7 @@ def parse_moment(text: str) -> datetime:
 class MomentFilter(FilterField):
     """A moment: a date, a date and time, or how long ago (`24h`, `7d`).
 
-    `day` is a second parameter with its own label, a whole day in UTC, which forms have and addresses do not keep.
+    `day` is a second form field for the same moment: a whole day in UTC. `FilterSet.to_query` never writes this field.
     """
 
     remedy = "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d."
@@ -297,7 +298,7 @@ class MomentFilter(FilterField):
 
 
 class MomentTextFilter(TextFilter):
-    """A moment whose value is its text, which addresses keep as it is."""
+    """A moment whose value is the text from the address, not the parsed time."""
 
     remedy = MomentFilter.remedy
 

@@ -42,7 +42,7 @@ class Item:
     """One handoff of labelled data.
 
     `name` identifies the item for people. `files` holds the sender's files, or None if the files are unknown.
-    `trace_evidence` is what the tools of its trace had returned.
+    `trace_evidence` holds the earlier results of tools in the trace of the handoff.
     """
 
     name: str
@@ -76,7 +76,7 @@ def is_review(line: Line) -> bool:
 
 
 def review_items(line: Line, beside: Beside) -> Iterable[Item]:
-    """Return the handoff of a line with a human decision: a submission with its `review` beside the document.
+    """Yield the handoff of a line with a human decision: a submission with its `review` beside the document.
 
     `{…submission…, "review": {"decision": "approved" | "declined", "codes": […]}}`. A declined handoff is faulty and an
     approved handoff is sound, whatever the layers found. The optional `codes` are the rule codes that the reviewer saw.
@@ -123,7 +123,7 @@ def is_grounding(line: Line) -> bool:
 
 
 def grounding_items(line: Line, beside: Beside) -> Iterable[Item]:
-    """Return a text that an LLM wrote from a source, with a label for grounded or ungrounded.
+    """Yield a text that an LLM wrote from a source, with a label for grounded or ungrounded.
 
     Some texts come with their ungrounded spans.
     """

@@ -25,8 +25,7 @@ class EarlierHandoffs(NamedTuple):
     """Counts of the earlier handoffs of a trace that are like a given handoff.
 
     `same_way` counts the handoffs on the same route. `same_data` counts the handoffs on the same route with the same
-    data. `received` is about the latest handoff that the source of the given handoff received: it is the `same_data` of
-    that handoff.
+    data. `received` is the `same_data` of the latest handoff that the source of the given handoff received.
     """
 
     same_way: int = 0

@@ -302,7 +302,7 @@ _looked_at = 0.0
 def watch_outages() -> None:
     """Update the LLM outage alerts of all tenants, at most once every `LOOK_SECONDS` per process.
 
-    If no LLM is configured, resolve all of them, because no answer would do it.
+    If no LLM is configured, resolve all these alerts, because no answer of the LLM will resolve them.
     """
     global _looked_at  # noqa: PLW0603 -- each process looks for itself
     if not is_configured():

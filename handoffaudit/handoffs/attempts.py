@@ -186,9 +186,9 @@ def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
 
 
 def _join(retries: list[PreparedHandoff]) -> None:
-    """Move the attempts that came before the retry that they name into the lineage of this retry.
+    """Move each attempt that arrived before the retry that it names into the lineage of this retry.
 
-    As in `Newest.is_foreign_to`, attempts of another agent stay.
+    Attempts of another agent stay in their lineage, for the reason given in `Newest.is_foreign_to`.
     """
     retries = [handoff for handoff in retries if handoff.lineage != handoff.handoff_id]
     if not retries:
@@ -269,7 +269,7 @@ def _supersede_older(tenant_id: int, newest: dict[str, Newest], actor: Actor) ->
 
 
 def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
-    """Return the records of the retries among these handoffs, by lineage. All handoffs must be of one tenant."""
+    """Return the remediation records of the retries, by lineage. All handoffs must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
         return {}
@@ -278,7 +278,7 @@ def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
 
 
 def load_record(handoff: Handoff) -> RemediationLog | None:
-    """Return the current record of the handoff's lineage."""
+    """Return the current remediation record of the handoff's lineage, or None."""
     found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
     return _load(found) if found else None
 
@@ -324,7 +324,7 @@ def settle_actions(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
 
 
 def _is_recorded(judged: JudgedHandoff) -> bool:
-    """Return whether the record of the lineage needs the action. A first attempt that was accepted needs no record."""
+    """Return whether the lineage needs a remediation record. A first attempt that was accepted needs none."""
     return bool(judged.handoff.lineage) or judged.verdict.outcome is not Outcome.ACCEPTED
 
 

@@ -46,7 +46,9 @@ class CaseResult(msgspec.Struct, frozen=True):
 
 
 def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
-    """Compare a verdict with the verdict that the case expects. `row` names the row of strictness that was used.
+    """Compare a verdict with the verdict that the case expects.
+
+    `row` names the row of the strictness table that was used.
 
     A case needs the LLM if the LLM would be asked, and its findings could remove every difference.
     """

@@ -86,7 +86,7 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
     takes a connection of the pool for this statement only, because Django takes several times as long to get and return
     a connection.
     """
-    # Each attribute of `connection` takes several calls.
+    # `connection` is a proxy: each access to one of its attributes takes several function calls.
     database: Any = connections[DEFAULT_DB_ALIAS]
     if database.connection is not None or (pool := database.pool) is None or pool.closed:
         with server_cursor() as cursor:

@@ -186,7 +186,7 @@ def _judge_pair(
 class _OutageRecorder:
     """A wrapper of the LLM that records an outage.
 
-    A question over its cost limit is not an outage, because both verdicts are then made without the question.
+    A question over its cost limit is not an outage: the verdict is then made without an answer to this question.
     """
 
     def __init__(self, model: LanguageModel) -> None:

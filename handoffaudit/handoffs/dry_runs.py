@@ -75,7 +75,7 @@ def plan(
         started_by=actor[:200],
     )
     trial.total = _filter_handoffs(trial)[: trial.most].count()
-    # Prompts change only what the LLM finds, and cases are judged without the LLM.
+    # Prompts change only the findings of the LLM, and cases are judged without the LLM.
     total = 0 if kind == Kind.PROMPTS else policy_cases.list_cases(tenant).count()
     trial.cases = (
         {"total": total, "tested": 0, "needs_llm": 0, "failed": 0, "reached": "", "failing": []} if total else {}
@@ -332,9 +332,8 @@ def _record_change(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) 
 def _list_decisive(verdict: Verdict) -> dict[str, str]:
     """Return the decisive rule codes of this verdict with their severity, gravest first.
 
-    If no finding blocks the handoff, all findings except notes are decisive.
-
-    The severity is taken from the verdict, because a draft can raise a warning to an error.
+    If no finding blocks the handoff, all findings except notes are decisive. The severity is taken from the
+    verdict, because a draft can raise a warning to an error.
     """
     deciding = [issue for issue in verdict.issues if issue.blocks]
     deciding = deciding or [issue for issue in verdict.issues if is_counted(issue.severity)]

@@ -88,7 +88,7 @@ def is_before(moment: datetime) -> Q:
 def is_received_before(moment: datetime) -> Q:
     """Return the condition for rows received before that moment.
 
-    The id of a row with `sent_at` contains that time, and the id of any other row contains the time of receipt. For
+    The id of a row with `sent_at` contains `sent_at`, and the id of any other row contains the time of receipt. For
     rows with `sent_at`, the condition therefore compares `received_at`, too.
     """
     return is_before(moment) & (Q(sent_at=None) | Q(received_at__lt=moment))
@@ -301,9 +301,10 @@ def find_next_by_score(
 
 
 def _read(rows: "QuerySet[Handoff]", after: _Place | None, number: int, *, is_back: bool = False) -> list[_Place]:
-    """Return the next places of the index.
+    """Return the next places of the index, at most `number`.
 
-    Many handoffs share a score, so the handoffs with the same score and those with other scores are two queries.
+    Many handoffs share a score. One query reads the handoffs with the score of `after`, and a second query reads the
+    handoffs with later scores.
     """
     sign, later = ("-", "lt") if is_back else ("", "gt")
     rows = rows.filter(score__lt=1)

@@ -126,8 +126,8 @@ _FIND = f'SELECT 1 FROM "{_LEASES}" WHERE token = %s'  # noqa: S608
 _LOCK = f"{_FIND} FOR UPDATE"
 _END = f'DELETE FROM "{_LEASES}" WHERE token = %s RETURNING token'  # noqa: S608
 _INSERT = f'INSERT INTO "{_LEASES}" (token, at, expires_at, handoffs) VALUES (%s, %s, %s, %s)'  # noqa: S608
-# The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the handoffs again. A
-# worker whose machine stops meanwhile must not keep the others waiting.
+# The commit does not wait for the disk: if a power failure undoes the lease, a worker leases the handoffs again. If the
+# machine of a worker stops during its turn, the timeout ends the turn, so that the other workers do not wait for long.
 _TAKE_TURN = f"""
     SELECT set_config('synchronous_commit', 'off', TRUE),
     set_config('idle_in_transaction_session_timeout', '30s', TRUE), pg_advisory_xact_lock({_LOCKS}, 0)
@@ -324,7 +324,7 @@ def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> Non
     leases.end(checks.exclude(claim=None), at=now)
 
 
-# By token, the leases that a worker could not use or end, because the database failed.
+# The leases, by token, that this process could not use or end, because the database failed.
 _lost: dict[uuid.UUID, Lease] = {}
 
 

@@ -91,7 +91,8 @@ class Lease:
     def finish(self) -> None:
         """Remove the trace from the queue, unless it has to be tried again or more results arrived meanwhile."""
         if not self.is_done:
-            # Another worker takes its time, which is no failed try. The pause is as long as the wait so far.
+            # A handoff is still being judged, or has changed. Neither is a failed try. The pause is as long as the
+            # trace has waited so far, but at least 1 second and at most `LEASE_SECONDS`.
             waited = (timezone.now() - self.row.since).total_seconds()
             later = leases.compute_expiry(min(max(waited, 1), settings.LEASE_SECONDS))
             leases.end(self._held(), at=later, tries=0)

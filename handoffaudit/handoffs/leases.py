@@ -148,7 +148,7 @@ LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 
 def pause_after(spent: float, share: float = BUSY_SHARE, longest: timedelta = LONGEST_PAUSE) -> timedelta:
-    """Return the pause, at most `longest`, after which `spent` seconds of work took `share` of the time."""
+    """Return the pause that makes `spent` seconds of work a `share` of work and pause together, at most `longest`."""
     return min(timedelta(seconds=spent * (1 / share - 1)), longest)
 
 

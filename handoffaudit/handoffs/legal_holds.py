@@ -106,7 +106,7 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
     """Place a hold, or return the active hold with the same scope and key.
 
     `key` is the id of a handoff or of a trace. For a hold on the tenant, `key` is empty or the tenant's slug. Raise
-    `Refused` for an unknown scope, handoff or trace, for another `key` of a hold on the tenant, for a missing or
+    `Refused` for an unknown scope, handoff or trace, for any other `key` if the scope is the tenant, for a missing or
     invalid reason, and for too many holds.
     """
     if scope not in HoldScope.values:

@@ -163,9 +163,9 @@ def _load_traces(rows: Sequence[Handoff]) -> dict[object, TraceRoute]:
 def _read_newest(tenant_id: int, wanted: Sequence[tuple[str, uuid.UUID, int]]) -> list[tuple[Any, ...]]:
     """Return the newest handoffs of traces.
 
-    `wanted` lists the trace, the last primary key and the number of handoffs. PostgreSQL reads all traces in one
-    statement, SQLite 50 in each. The statements are SQL, because the ORM can limit neither a join nor the parts of a
-    union.
+    Each entry of `wanted` has the trace, the last primary key and the number of handoffs. PostgreSQL reads all traces
+    in one statement, and SQLite at most `MOST_TRACES_AT_ONCE`. The statements are SQL, because the ORM can limit
+    neither a join nor the parts of a union.
     """
     with connection.cursor() as cursor:
         if db.is_postgresql():

@@ -1,4 +1,4 @@
-"""Storage of hook events: their handoffs, the tasks that the events hand out and back, and results of other tools.
+"""Storage of hook events: their handoffs, the tasks that they hand out or hand back, and results of other tools.
 
 A result of a tool that delegates nothing is stored as evidence of the session.
 """

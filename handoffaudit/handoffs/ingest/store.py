@@ -344,7 +344,7 @@ def _store(
             one.names = names
         try:
             with write_turn(), transaction.atomic():
-                # Nearly all ids are new, so the first try goes without a look-up.
+                # Nearly all ids are new, so the first try does not look them up.
                 known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
                 if wakes and any(handoff.state == State.RECEIVED for handoff in handoffs):

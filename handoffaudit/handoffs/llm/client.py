@@ -301,7 +301,8 @@ class _Model:
             record_cached(asker)
             return found
         try:
-            # Neither an outage nor a spent budget is the reason why such a question is not asked.
+            # The cost limit is checked first. Otherwise, an outage or a spent budget could be recorded as the reason,
+            # although a question over its limit is never asked.
             self.caller.check_cost(asker.question)
             admitted = limits.admit(asker.model)
             reservation = self._reserve(asker, admitted)

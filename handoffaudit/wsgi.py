@@ -206,7 +206,7 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
             answer = super().wait(_watch(self, gen), *args, **more)
             if self.is_unconfirmed:
                 self.is_unconfirmed = False
-                # The primary alone has stored the rows, and they are lost if it fails.
+                # Only the primary has stored the rows. If the primary fails, the rows are lost.
                 raise psycopg.OperationalError("no standby has confirmed the commit")
             return answer
 

@@ -26,8 +26,7 @@ _FAILURE = re.compile(
     r"|\b(?:not|nothing|no \w+) found\b|\bno results?\b|\b(?:http|status)\D{0,9}[45]\d\d\b|\btim(?:ed|e) ?out\b",
     re.IGNORECASE,
 )
-# No agent has hands. Agents write that they did something by hand after a tool failed, and such work often has no
-# source.
+# Agents write that they did something by hand after a tool failed. Such work often has no source.
 _BY_HAND = re.compile(r"(?:manually|by hand)\b")
 _NOTHING = re.compile(r"\b(?:output|results?):\s*(?:\[\]|\{\}|None|null|\"\")?\s*$", re.IGNORECASE)
 

@@ -82,9 +82,9 @@ class HandoffPayload(BaseModel):
 
     `source_agent_id`, `target_agent_id`, `tenant_id` and `handoff_type` are texts of at least one character.
     `call_chain` has at least one agent; the source must be in the chain, and the target must not. `data` is an object
-    with any values, which are converted to JSON for the checks. `handoff_id` defaults to a new UUID. `confidence` lies
-    from 0.0 to 1.0 (default 1.0); a value below 0.5 is logged as a warning. `timestamp` defaults to now; a time without
-    an offset is in UTC. Additional fields are kept.
+    with any values, which are converted to JSON for the checks. `handoff_id` defaults to a new UUID. `confidence` is
+    between 0.0 and 1.0 (default 1.0); a value below 0.5 is logged as a warning. `timestamp` defaults to now; a time
+    without an offset is in UTC. Additional fields are kept.
 
     A field of a wrong type or range raises `pydantic.ValidationError`. So does a blocking finding of the layers
     structure, chain and consistency; the message then ends with the rule codes (`docs/codes.md`). The payload does not

@@ -94,8 +94,8 @@ class Facts(msgspec.Struct, frozen=True):
     """The facts of a verdict that the decision needs.
 
     `severities` are the severities of the verdict's issues. `is_clean` is true if the handoff was accepted and no
-    finding is a warning or worse. `is_rejected` is true if the server rejected the handoff, whatever its severities.
-    The library sets neither.
+    finding is a warning or worse. `is_rejected` is true if the server rejected the handoff, whatever the severities of
+    its issues. The library sets neither `is_clean` nor `is_rejected`.
     """
 
     validation_id: str
@@ -177,7 +177,7 @@ def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
 def _passes(facts: Facts, policy: Limits) -> bool:
     """Return whether no finding has the policy's severity or a higher severity.
 
-    A verdict that failed without an error has not passed, and a rejected handoff never has.
+    A rejected handoff does not pass. A verdict that failed without an error does not pass either.
     """
     least = _RANK[policy.min_severity_to_remediate]
     if facts.is_rejected or any(_RANK[severity] >= least for severity in facts.severities):

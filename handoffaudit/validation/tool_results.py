@@ -200,7 +200,7 @@ class _Echo:
         # The words of names, and runs of words joined by blanks. Runs of digits alone are in `numbers` and `days`.
         self.runs: set[str] = set()
         # One or two plain words, such as the words of a search. Most genuine results have such words in sentences, so
-        # the words count as repeated only alone in quotation marks.
+        # the words count as repeated only if they stand alone in quotation marks.
         self.plain: set[str] = set()
         read = 0
         for text in texts:

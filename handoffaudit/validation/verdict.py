@@ -138,7 +138,7 @@ class ChainFacts(msgspec.Struct, frozen=True):
 class Critique(msgspec.Struct, frozen=True):
     """A critique: the second opinion of an LLM.
 
-    `overall_score` lies from 0.0 to 1.0. `issues_found` are the findings as the LLM wrote them. `latency_ms` is the
+    `overall_score` is between 0.0 and 1.0. `issues_found` are the findings as the LLM wrote them. `latency_ms` is the
     duration of the successful call.
     """
 

@@ -141,7 +141,8 @@ class EvidenceValidator:
 
         A claim is cited if at least one of its sources is in `available_sources`. Its `validator_confidence`, from 0.0
         to 1.0, is the share of its sources in `available_sources`. A claim field that selects too many values yields no
-        claims here, and `validate` reports the field. An output that is not an object has no claims.
+        claims here, and the claim fields after it yield none either. `validate` reports these fields. An output that is
+        not an object has no claims.
         """
         data, supplied = to_json(parsed_output), set(available_sources)
         if not isinstance(data, dict):

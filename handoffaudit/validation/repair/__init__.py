@@ -108,8 +108,8 @@ def _attempt_dict(attempt: Attempt) -> dict[str, Any]:
 def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") -> Budget:
     """Return the budget of a type in a format.
 
-    The chain length of the budget is above the approval length. So a chain that needs approval still needs it after
-    compression cut the chain.
+    The chain length of the budget is above the approval length. Therefore, a chain that needs approval still needs
+    approval after the compression has cut the chain.
     """
     return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
@@ -222,7 +222,8 @@ def repair(
     """Return the candidates for `document`, up to the first candidate that can be offered.
 
     `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. `sent`
-    is the JSON from which the document was read, if known: if an integer lost digits then, there are no candidates.
+    is the JSON from which the document was read, if known. If the reading rounded an integer of this JSON, there
+    are no candidates.
     Each try continues from the previous candidate. The document itself is never changed, and the result never offers a
     candidate with errors or with a lower quality score.
     """

@@ -145,7 +145,8 @@ def _entries(answer: list[Any], masked: list[Any], before: list[Any]) -> list[An
     """Return the entries of a list with their secrets.
 
     If an entry moved, or the length changed, only unchanged entries are matched, at any position. Otherwise, entries
-    are matched by position, if at most one changed entry had a secret: two changed entries may have changed places.
+    are matched by position. If several changed entries had a secret, these entries may have swapped places. In this
+    case, none of them may still contain a mask.
     """
     if len(answer) != len(masked) or _has_moved(answer, masked):
         return [_entry(entry, masked, before) for entry in answer]

@@ -69,10 +69,10 @@ def compress(
 ) -> Compressed:
     """Return the document within its budget, or as short as possible. The original is not changed.
 
-    `form` is the name of its format. A document of an unknown format is not changed. With a `store`, the session is
-    written to a file instead of being dropped, if the document names a folder for it. With a `summarizer`, long texts
-    are summarised instead of being cut, if the summary is short enough. The declared token count, hash and size are
-    recomputed.
+    `form` is the name of the document's format. A document of an unknown format is not changed. With a `store`, the
+    session is written to a file instead of being dropped, if the document names a folder for the file. With a
+    `summarizer`, long texts are summarised instead of being cut, if the summary is short enough. The declared token
+    count, hash and size are recomputed.
     """
     tokens = count(document, budget.counter)
     if tokens <= budget.limit:

@@ -211,7 +211,7 @@ def list_calls(tree: Tree, found: Sequence[Found], ranks: Mapping[int, int]) -> 
 
 
 def _tell_apart(tree: Tree, calls: Iterable[Span]) -> None:
-    """Remove the id of a call if an earlier call of the sender has the same id and another result.
+    """Remove the id of a call if the sender's first call with this id in the conversation has another result.
 
     Ollama gives no ids, so frameworks make them: AutoGen gives all calls of one LLM output the same id.
     """
@@ -351,7 +351,11 @@ def _has_between(numbers: Sequence[int] | None, first: int, last: int) -> bool:
 
 
 def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:
-    """Set each missing source: from the state of the run, from the previous handoff, or to the main agent."""
+    """Set missing sources: the current agent in the state of the run, or else an agent that depends on the type.
+
+    For a handoff, this agent is the target of the previous handoff, if any. For a delegation, this agent is
+    `MAIN`.
+    """
     holders: dict[str, str] = {}
     for found in handoffs:
         holder = holders.get(found.span.trace_id, "")

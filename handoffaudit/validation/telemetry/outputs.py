@@ -91,7 +91,7 @@ def _read_repr(text: str) -> dict[str, Any] | None:
 
 
 def integer_of(value: Any) -> Any:
-    """Return the number of a text of digits, in which OTLP/JSON writes 64-bit integers; any other value unchanged."""
+    """Return the integer in a text of digits, because OTLP/JSON writes 64-bit integers as texts. Keep other values."""
     return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,20}", value) else value
 
 

@@ -29,7 +29,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[\W_\u0080-\u024f\u1e00-\u1eff]+")
 def slug(name: str) -> str:
     """Return the normal form of an agent's name: `refund_agent` for `Refund Agent`, as in the names of tools.
 
-    A name without any other letter or digit, such as an emoji, stays as it is.
+    A name that would become empty, such as an emoji, is only converted to lower case.
     """
     return _NOT_IN_NAMES.sub("_", name.lower()).strip("_") or name.lower()
 
@@ -107,7 +107,7 @@ class Tree:
         return self._subtrees[_key(span)]
 
     def inherit(self, memo: dict[tuple[str, str], T], span: Span, decide: Callable[[Span, T | None], T]) -> T:
-        """Return the value of a span that `decide` derives from its parent's value, and cache all values in `memo`."""
+        """Return the value that `decide` derives for a span from its parent's value, and cache all values in `memo`."""
         path: dict[tuple[str, str], Span] = {}
         at: Span | None = span
         while at is not None and (key := _key(at)) not in memo:

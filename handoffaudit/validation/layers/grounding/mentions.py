@@ -217,7 +217,7 @@ _HOW_SURE: Final = ("confidence",)
 
 
 def is_order(record: Record) -> bool:
-    """Return whether the handoff is an order without a prompt or evidence, so that it has no sources."""
+    """Return whether the handoff is an order without an original prompt and without evidence."""
     asked = record.evidence or record.context.get("original_prompt")
     return record.format == "universal" and record.handoff_type in ORDERS and not asked
 

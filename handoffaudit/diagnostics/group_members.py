@@ -235,8 +235,8 @@ class Waiting:
 def count_waiting_in(tenant: Tenant, groups: Sequence[FindingGroup], of_all: Waiting | None = None) -> Waiting:
     """Return the numbers of waiting handoffs of these groups.
 
-    If the groups are very large, return the numbers of all groups instead, as `count_waiting` does. `of_all` holds
-    these numbers if the caller has read them already.
+    If the groups together have more than twice `MOST_WAITING` handoffs, return the numbers of all groups instead, as
+    `count_waiting` does. `of_all` holds these numbers if the caller has read them already.
     """
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
         return of_all or count_waiting(tenant)

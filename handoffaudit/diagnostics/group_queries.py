@@ -1,4 +1,4 @@
-"""Queries of finding groups for pages, the API and exports: the list and its export."""
+"""The list of finding groups for pages and the API, and the export of the list."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -109,7 +109,8 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
 def forget() -> list[FindingGroup]:
     """Empty all groups, so that all findings can be grouped again. The groups keep their mutes and notes.
 
-    Return the groups that are muted until they grow, as they were. Pass them to `lower_limits` after the regrouping.
+    Return the groups that are muted until they grow, with the numbers that they had. Pass these groups to
+    `lower_limits` after the regrouping.
     """
     limited = list(FindingGroup.objects.select_for_update().filter(muted_until__isnull=False).order_by("pk"))
     GroupedHandoff.objects.all().delete()
@@ -307,7 +308,7 @@ def _check_note(note: str, what: str) -> str:
     return note
 
 
-# The days after which the mute of a rule code ends.
+# The numbers of days for which a rule code can be muted.
 MUTE_DAYS: Final = (7, 30, 90)
 USUAL_MUTE_DAYS: Final = 30
 # A tenant can have this many muted rule codes.
@@ -315,7 +316,7 @@ MOST_CODE_MUTES: Final = 100
 
 
 def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) -> CodeMute:
-    """Mute all groups of a rule code, present and later ones, for one of `MUTE_DAYS`.
+    """Mute all groups of a rule code, present and later ones, for `days` days, one of `MUTE_DAYS`.
 
     Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, days that
     are not in `MUTE_DAYS`, a note that is missing or cannot be stored, or too many muted rule codes.

@@ -48,10 +48,10 @@ class LogPart(Leased):
     """A part of an uploaded log that waits for a worker to store its lines, compressed in `packed`.
 
     Workers store the parts of an import in order, and delete all its parts as soon as the last part is stored. Three
-    columns are known when the previous part is stored: `first_line` is the number of the first line, `since` the number
-    of bytes between the last line that may end a block and this part, and `shift` the number of lines that the log has
-    lost at its start. `digests` has the digests of the part's blocks, one per line, so that equal blocks of one import
-    can be numbered.
+    columns are known only after the previous part is stored: `first_line` is the number of the first line, `since` the
+    number of bytes between the last line that may end a block and this part, and `shift` the number of lines that the
+    log has lost at its start. `digests` has the digests of the part's blocks, one per line, so that equal blocks of one
+    import can be numbered.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -164,7 +164,7 @@ class LogCount(models.Model):
 
 
 class FileReport(models.Model):
-    """A report on an agent's expected handoff file. Rows are added, and only an erasure changes them.
+    """A report on an agent's expected handoff file. Only an erasure changes a stored report.
 
     `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
     if the response text was not tried. `failed` says that the phase failed by the policy in force when the report

@@ -128,7 +128,7 @@ class BlockedText(models.Model):
 
 
 class Watermark(models.Model):
-    """A time of a background job: how far any process has brought the job, when it ran last, or when its lease ends."""
+    """A named time: the progress, last run or lease end of a background job, or the last heartbeat of a worker."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()

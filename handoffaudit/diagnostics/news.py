@@ -1,4 +1,4 @@
-"""News of a tenant: what is new or moved since yesterday, compared with the weeks before."""
+"""News of a tenant since yesterday: new rule codes and routes, moved acceptance rates, and saved policies."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ class News:
 
 
 def load_news(tenant: Tenant, now: datetime, closed: ClosedDays | None = None) -> News:
-    """Return the changes since the beginning of yesterday (UTC), from the stored counts."""
+    """Return the changes since the beginning of yesterday (UTC). All numbers come from stored counts."""
     day = now.astimezone(UTC).date() - timedelta(days=1)
     since = datetime.combine(day, time(), UTC)
     is_comparable = bool(_EARLIER.rows(tenant=tenant.pk, until=since))

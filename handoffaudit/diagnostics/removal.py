@@ -128,12 +128,12 @@ def remove_range(due: "QuerySet[Handoff]", tenant: Tenant, first: uuid.UUID, las
     rows = Handoff.objects.filter(tenant=tenant, pk__range=(first, last))
     lineages, verdicts = _list_lineages(tenant, rows), _bound_verdicts(rows, first)
     with transaction.atomic():
-        # The handoffs go first, which locks them, so that nobody changes one of them meanwhile.
+        # The handoffs are deleted first. This locks them, so that nobody changes one of them meanwhile.
         number = due.filter(pk__range=(first, last)).delete()[0]
         for model, column in _ROWS[:-1]:
             if _names_tenant(model):
                 _delete(tenant, model, f'"{column}" BETWEEN %s AND %s', [first, last], verdicts)
-        # An id begins with `sent_at`, if the sender gave it. So a handoff with an old `sent_at` may have arrived
+        # If a handoff has `sent_at`, its id begins with this time. So a handoff with an old `sent_at` may have arrived
         # meanwhile with an id in this range, and its rows may be among the deleted rows.
         if rows.exists():
             transaction.set_rollback(True)

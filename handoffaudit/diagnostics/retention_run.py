@@ -193,7 +193,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
 def _record_begin(tenant: Tenant, one: RetentionRun, before: datetime) -> None:
     """Record that a run begins to remove rows. The verification of seals expects missing rows from then on.
 
-    Record this again only for a later `before`.
+    If the run has recorded its begin already, record it again only for a later `before`.
     """
     rows = AuditEntry.objects.filter(tenant=tenant, action=BEGUN, target=one.kind, at__gte=one.started_at)
     newest = rows.order_by("-number").first()

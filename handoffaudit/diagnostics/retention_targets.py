@@ -1,7 +1,7 @@
 """The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
 The age of a row comes from its primary key, which begins with a time. For most rows, this is the time of arrival. For a
-handoff with `sent_at`, it is that time, and for a file report the time in the report. Log blocks and LLM calls have a
+handoff with `sent_at`, it is `sent_at`, and for a file report the time in the report. Log blocks and LLM calls have a
 second time, which must be old as well. The age of an hourly count comes from its hour.
 """
 
@@ -81,9 +81,10 @@ class Terms:
         return old & Q(id__lt=first_id_at(self.before))
 
     def keeps_some(self, tenant: Tenant, low: uuid.UUID, high: uuid.UUID) -> bool:
-        """Return whether a handoff from the id `low` to before `high` must stay: the opposite of `_old_handoffs`.
+        """Return whether a handoff from the id `low` to before `high` must stay.
 
-        Each reason to stay has an index, so the answer takes as long for millions of handoffs as for a few.
+        A handoff must stay if a legal hold keeps it, or if `_old_handoffs` leaves it out. Each reason to stay has an
+        index, so the answer takes as long for millions of handoffs as for a few.
         """
         rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _caught_up_at()
         is_all_old = None not in (days := [self.rule.days, *self.rule.types.values()]) and high <= min(
@@ -331,7 +332,7 @@ def _handoffs(tenant: Tenant) -> "QuerySet[Handoff]":
 
 
 def _old_handoffs(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
-    """Return old handoffs that no worker and no person needs again. Nobody repairs a rejected handoff that old."""
+    """Return old handoffs that no worker and no person needs again. Nobody repairs old rejected handoffs."""
     return _list_settled(tenant, terms, State.REJECTED)
 
 

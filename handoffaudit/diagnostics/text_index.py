@@ -332,7 +332,7 @@ def _search_postgresql(tenant: Tenant, query: str, most: int) -> list[uuid.UUID]
 
 @contextmanager
 def _without(cursor: Any, *plans: str) -> Iterator[None]:
-    """Let PostgreSQL's planner do without these kinds of plans."""
+    """Turn off settings of PostgreSQL's planner, such as `enable_seqscan`, and turn them on again at the end."""
     switch = "SELECT " + ", ".join(f"set_config('{plan}', %(to)s, true)" for plan in plans)
     cursor.execute(switch, {"to": "off"})
     yield

@@ -54,10 +54,10 @@ class ListedTrace:
 
     `is_longer` means that the trace has more handoffs. `newest_at` is the time (`Handoff.at`) of the newest handoff
     that matches the filters. `agents` are the first eight agents, `more_agents` counts the others. `findings` does not
-    count missing LLM checks, as on the page of the trace. `seconds` is the time from the first handoff to the last, and
-    `states` are the states of the handoffs in the order of their times. `first` is the id of the first handoff. `mark`
-    differs as soon as one of the first `MOST_COUNTED + 1` handoffs changes or another handoff joins them. The
-    attribution of findings does not change `mark`, although it can change `findings`.
+    count missing LLM checks, and neither does the page of the trace. `seconds` is the time from the first handoff to
+    the last, and `states` are the states of the handoffs in the order of their times. `first` is the id of the first
+    handoff. `mark` differs as soon as one of the first `MOST_COUNTED + 1` handoffs changes or another handoff joins
+    them. The attribution of findings does not change `mark`, although it can change `findings`.
     """
 
     trace_id: str
@@ -91,8 +91,8 @@ class _Walked(NamedTuple):
 
 
 _Walks = Sequence["QuerySet[Handoff]"]
-# For each trace of a page, the handoff that decides its place. Then the handoff after which the next page continues, or
-# None if there is no next page.
+# The first value has, for each trace of a page, the handoff that decides its place. The second value is the handoff
+# after which the next page continues, or None if there is no next page.
 _Found = tuple[dict[str, _Walked], _Walked | None]
 
 
@@ -240,7 +240,7 @@ def _first_rows(tenant: Tenant, traces: Sequence[str]) -> dict[str, list[Handoff
 
 
 def _count_findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
-    """Count the findings of handoffs as the page of a trace does: a finding with several values counts for each."""
+    """Count the findings of handoffs as the page of a trace does: a finding counts once for each of its values."""
     # The handoffs already belong to the tenant. A tenant filter would make SQLite read all findings of the tenant.
     traced = TracedHandoff.objects.filter(handoff__in=handoffs).values_list("handoff", F("caused") + F("passed_on"))
     found = Counter(dict(traced))

@@ -244,7 +244,10 @@ def finish(pk: uuid.UUID) -> None:
 
 
 def park_exhausted() -> int:
-    """Park up to 100 blocks that failed in all their tries, record the error on their imports; return their number."""
+    """Park up to 100 blocks that failed in all their tries, and return their number.
+
+    The error is recorded on the imports of the blocks.
+    """
     given_up = LogBlock.objects.filter(leases.is_exhausted(), parsed_at=None)
     number = 0
     for block in given_up.order_by("id")[:100]:

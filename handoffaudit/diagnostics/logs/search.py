@@ -77,7 +77,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """The position of a line: time, block and index. Without an index, it is above all lines of the block."""
+    """The position of a line: time, block and index. A cursor without an index is above all lines of the block."""
 
     at: datetime
     block: int = LAST
@@ -183,11 +183,11 @@ ROWS = 20
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
     """Return matching lines of the tenant's logs, newest first.
 
-    A bad line has the time of the line before it. At the beginning of a block, a bad line has the earliest time in the
-    block. If no line of the block has a time, its lines have the time of the import. The search opens one block at a
-    time, newest first, and holds only the lines of the page in memory. The search stops when the page is full, or when
-    it reaches its limits of blocks and seconds; the page then has a cursor to continue from. Raise `FilterError` for an
-    invalid cursor.
+    A bad line has the time of the line before it. At the beginning of a block, a bad line has `first_at` of the block,
+    the beginning of a minute. If no line of the block has a time, its lines have the time of the import. The search
+    opens one block at a time, newest first, and holds only the lines of the page in memory. The search stops when the
+    page is full, or when it reaches its limits of blocks and seconds; the page then has a cursor to continue from.
+    Raise `FilterError` for an invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _filter_by_time(tenant, query)
@@ -224,7 +224,8 @@ def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, n
     """Open the blocks that have lines on both sides of the cursor. Return True if some were left out."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
-    # If a block begins at the moment of the cursor and comes after the cursor's block, all its lines were shown before.
+    # If a block begins at the moment of the cursor and has a higher id than the cursor's block, all its lines were
+    # shown before.
     begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
     deadline = Deadline(AT_ONCE_SECONDS)
     for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=ROWS)):

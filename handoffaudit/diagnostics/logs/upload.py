@@ -31,7 +31,7 @@ INLINE_BYTES: Final = 9 * 1024 * 1024
 
 INLINE_LINES: Final = 250_000
 
-# A worker stores a part in one transaction.
+# A part ends with the piece of the stream that reaches one of these limits. A worker stores a part in one transaction.
 PART_BYTES: Final = 4 * 1024 * 1024
 
 PART_LINES: Final = 250_000
@@ -95,7 +95,7 @@ def _receive_parts(
             row.delete()
         raise
     with transaction.atomic():
-        # A worker may store the parts only now, because a request that fails earlier deletes them.
+        # A worker may store the parts only now, because a request that fails earlier may delete them.
         LogImport.objects.filter(pk=row.pk).update(received_at=timezone.now())
         index.wake()
     row.refresh_from_db()

@@ -47,8 +47,7 @@ class Write:
     """A planned write of a block.
 
     `text` is stored as a new block or, with `tail`, replaces the text of the tail. In the second case, the first `kept`
-    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the
-    block of `piece`.
+    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the block of `piece`.
     """
 
     piece: Piece
@@ -194,10 +193,10 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogBlock | None]) -> tuple[int, int]:
     """Return how many of the first blocks are the end of known blocks, and the number of lines that the log has lost.
 
-    `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If
-    a log has lost its first lines, a block that ended at a size limit before now ends elsewhere, and so do the blocks
-    after it, up to the next line that ends a block. In the first `APART` bytes, a line that ended no block before may
-    end a block now.
+    `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If a
+    log has lost its first lines, a block that ended at a size limit in an earlier import ends elsewhere in this import,
+    and so do the blocks after it, up to the next line that ends a block. In the first `APART` bytes, a line may end a
+    block that it did not end in an earlier import.
     """
     head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):

@@ -1,4 +1,4 @@
-"""Long polling: requests wait for a verdict or a decision. Messages of Redis, or polls of the database, wake them."""
+"""Long polling: requests wait for a verdict or a decision. Redis messages, or polls of the database, end the wait."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ CHANNEL = "handoffaudit:changed"
 
 LOOK_SECONDS = 0.008
 
-# The pauses between the looks at a batch, in seconds. The pauses grow, so that a batch needs few queries.
+# The pauses between the queries for a batch, in seconds. The pauses grow, so that a batch needs few queries.
 BATCH_LOOK_SECONDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 # Redis messages may be lost, so each waiting request also checks the database this often.
@@ -142,7 +142,10 @@ _publishing = ServerBreaker()
 
 
 def announce(pks: Iterable[uuid.UUID]) -> None:
-    """Notify the waiting requests of all processes that these handoffs changed; call after the commit."""
+    """Notify the waiting requests of all processes, and the webhook workers, that these handoffs changed.
+
+    Call after the commit.
+    """
     global _publisher  # noqa: PLW0603 -- one connection pool per process
     changed = list(pks)
     if not changed:
@@ -165,7 +168,7 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
 def are_too_many(tenant_id: int) -> bool:
     """Return whether too many requests wait, so that one more would leave too few threads for other requests.
 
-    The requests of one tenant may use three quarters of the slots, so that other tenants can always wait, too.
+    The requests of one tenant may use three quarters of the slots, so that one tenant cannot take all slots.
     """
     most = settings.MAX_WAITING_REQUESTS
     return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4

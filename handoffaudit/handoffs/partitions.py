@@ -132,8 +132,8 @@ def list_partitions(table: str) -> list[Partition]:
 def find(pk: uuid.UUID) -> list[Partition]:
     """Return the partitions to drop if nobody needs the week of a handoff; an empty list if the week has no partition.
 
-    The first partition has the documents of the week. The other partitions have verdicts, end in this week, and have
-    few strays.
+    The first partition has the documents of the week. The other partitions have verdicts, end in the same week,
+    and have few strays.
     """
     documents = [one for one in list_partitions(DOCUMENTS) if one.low <= pk < one.high]
     verdicts = [one for week in documents for one in list_partitions(VERDICTS) if week.low < one.high <= week.high]
@@ -237,9 +237,9 @@ def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool
     """Detach partitions, or return False if somebody needs their rows.
 
     Call inside a transaction, and call `drop_detached` after the commit. Verdicts on handoffs outside of the first
-    partition's range, such as those of the last second of the week before, move to the default partition. `is_free` is
-    called while nobody else can read or write the tables, so it must be fast. Raise `OperationalError` if the locks are
-    not free in time.
+    partition's range, such as handoffs of the last second of the week before, move to the default partition. `is_free`
+    must be fast, because nobody else can read or write the tables while it runs. Raise `OperationalError` if the locks
+    are not free in time.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

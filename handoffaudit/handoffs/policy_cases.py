@@ -214,7 +214,7 @@ def keep(
         audit.lock_tenant(tenant)
         known = PolicyCase.objects.filter(tenant=tenant).aggregate(number=Count("id"), size=Sum("size", default=0))
         if known["number"] >= MOST_CASES or known["size"] + case.size > MOST_BYTES:
-            said = f"A tenant has at most {MOST_CASES} cases of {MOST_BYTES // 2**20} MiB together"
+            said = f"A tenant has at most {MOST_CASES} cases, with at most {MOST_BYTES // 2**20} MiB in total"
             raise Refused(said, "", "remove a case first.")
         case.save(force_insert=True)
         detail = {"case": str(case.pk), "handoff": str(handoff.pk), "expected": case.expected}

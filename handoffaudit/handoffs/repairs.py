@@ -250,7 +250,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
 
 
 def _name(handoff: PreparedHandoff) -> None:
-    """Set the ID of a candidate: its lineage with the attempt number, or a UUID if that ID is taken."""
+    """Set the `handoff_id` of a candidate: its lineage with the attempt number, or a UUID if that id is taken."""
     name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
     taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()
     handoff.handoff_id = str(handoff.id) if taken else name

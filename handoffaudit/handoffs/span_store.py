@@ -74,8 +74,8 @@ def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, .
 def _reject_foreign_agents(tenant: Tenant, key: KeyIdentity, export: Export) -> None:
     """Reject the spans of agents that the key may not speak for, so that no such agent can become a source.
 
-    Spans of an allowed agent can name other agents in the state of a run and in the nodes of graphs. These names are
-    left out.
+    Spans of an allowed agent can name other agents in the state of a run and in the nodes of graphs. If the key may not
+    speak for such an agent, the name is left out, and the span is stored.
     """
     if not key.agents.patterns:
         return

@@ -85,9 +85,10 @@ def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> di
 def count_over_time(
     tenant: Tenant, since: datetime, until: datetime, buckets: int = 30
 ) -> list[TimeBucket[Mapping[str, int]]]:
-    """Return the counts by state for at most `buckets` equal time buckets, oldest first.
+    """Return the counts by state for at most `buckets` time buckets, oldest first.
 
-    Each time bucket lasts a whole number of hours. Empty time buckets are included.
+    Each time bucket lasts the same whole number of hours, but the last one ends at `until`. Empty time buckets are
+    included.
     """
     start = hour_of(since)
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))

@@ -48,7 +48,7 @@ class HourlyTotal(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "hour", "state", "code"], name="one_hourly_total")]
-        # Every page sums all hours of one state, which the first index makes fast.
+        # The overview sums all hours of one state, which the first index makes fast.
         indexes = [
             models.Index(fields=["tenant", "state", "hour"], condition=models.Q(code=""), name="hourly_total_by_state"),
             # The review queue searches for handoffs with a rule code only in states that have such handoffs, and finds

@@ -88,7 +88,7 @@ class Handoff(Leased):
     # A repair made this attempt from an earlier attempt.
     repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
-    # The format has a place for a chain and the document declares none, so that the chain is derived.
+    # The format has a place for a chain, but the document declares none, so the chain is derived.
     derives_chain = models.BooleanField(default=False, db_default=False)
     state = models.CharField(max_length=10, choices=State.choices)
     # The version increases with each change, so that a decision on an outdated page is detected.
@@ -244,7 +244,7 @@ class Handoff(Leased):
 
 
 class HandoffBody(models.Model):
-    """The documents of a handoff as they arrived, byte for byte, but for erased values.
+    """The documents of a handoff as they arrived, byte for byte, except for erased values.
 
     `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: an older
     version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the

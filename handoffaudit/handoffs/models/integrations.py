@@ -55,8 +55,8 @@ class HookEvent(models.Model):
     """A hook event that an agent host sent, and its answer.
 
     `key` identifies the event if the host sends it again. `answer` is empty until the event is answered. If the event
-    arrives again, it gets this answer again, but an answer with the status UNKNOWN is replaced. `phase` has the phase
-    rules and their results as JSON.
+    arrives again, the host gets the same answer. An answer with the status UNKNOWN is replaced instead. `phase` has the
+    phase rules and their results as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -233,7 +233,7 @@ class ToolResult(models.Model):
 class LateResults(Leased):
     """A trace that got tool results after some of its handoffs. A worker judges these handoffs again.
 
-    `since` is the time of the newest late result.
+    `since` is the time at which the newest late result arrived.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -248,12 +248,12 @@ class LateResults(Leased):
 
 
 class TelemetryTrace(Leased):
-    """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in them.
+    """A trace of OpenTelemetry whose spans are being gathered. A worker finds the handoffs in the spans.
 
     `trace_id` is the trace id of OpenTelemetry. `conversation` joins the trace with other traces. `since` is the time
-    of the newest export. `spans` and `size` count what is stored; whoever changes them locks the row first. `refused`
-    has the span, source and target of each handoff that was refused, so that the next look leaves the handoff out. The
-    lease can be taken from `claim_expires_at` on, which is when the trace is due next.
+    of the newest export. `spans` and `size` count the stored spans and their bytes; a process locks the row before it
+    changes these counts. `refused` has the span, source and target of each handoff that was refused, so that the next
+    look leaves the handoff out. The trace is due next at `claim_expires_at`: from then on, a worker can lease it.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

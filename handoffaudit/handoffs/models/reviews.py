@@ -130,8 +130,8 @@ class Alert(models.Model):
 
     An alert is active while `acknowledged_at` is empty: until a person acknowledges the alert, or until the system
     resolves it. `kind` names an event or an alert rule. The alert of a rule has the latest measurement in `value`, and
-    the system resolves it. `notified_at` is the time of the last notification; webhooks are notified again while the
-    alert is active.
+    the system resolves this alert. `notified_at` is the time of the last notification; webhooks are notified again
+    while the alert is active.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
@@ -327,7 +327,7 @@ class PolicyCase(models.Model):
     """A copy of a handoff with the verdict that the handoff should have, for tests of policies.
 
     The copy stays the same when the handoff changes or is removed. `beside` has the fields of the submission except
-    `document`. `basis` has the chain, tool results and facts that were known of the trace. Both are JSON.
+    `document`. `basis` has the chain, tool results and facts that were known of the trace. Both fields are JSON.
     `result` is the last result with the policies in force.
     """
 
@@ -364,7 +364,7 @@ class HoldScope(models.TextChoices):
 
 
 class LegalHold(models.Model):
-    """An order to keep data: nothing that an active hold names is removed by any path.
+    """An order to keep data. While a hold is active, nothing removes the data that the hold names.
 
     `key` is the primary key of the handoff or the id of the trace, and empty for the whole tenant. `name` is the
     `handoff_id`, the id of the trace, or the slug of the tenant. A lifted hold stays as a record.

@@ -159,7 +159,7 @@ class TooMany(ReviewError):
 
 
 def check_note(note: str) -> str:
-    """Return the note in its stored form, trimmed, without NUL and CR LF. Raise `NoteTooLong`."""
+    """Return the note in its stored form: trimmed, without NUL, and with LF in place of CR LF. Raise `NoteTooLong`."""
     note = note.replace("\x00", "").replace("\r\n", "\n").strip()
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))

@@ -62,7 +62,7 @@ def list_queue(
     - `all`: handoffs that are neither reassigned nor muted.
     - `escalated`, `held`, `rejected`: one section of `all`.
     - `mine`: handoffs assigned to `person`, in all states; handoffs that do not wait are last, newest first.
-    - `passed_on`: all assigned handoffs that wait.
+    - `passed_on`: all handoffs that wait and are assigned or set aside.
     - `second`: handoffs with a proposal by somebody other than `person`.
     - `proposed`: handoffs with a proposal by `person`.
     - `muted`: muted handoffs, which `all` leaves out.
@@ -283,7 +283,7 @@ def _list_last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Even
     return sorted(last.values(), key=lambda event: (event.at, event.pk), reverse=True)
 
 
-# The page that offers a bulk decision counts up to this number, the largest number of handoffs in a bulk decision.
+# Pages count waiting handoffs up to this number, which is also the largest number of handoffs in a bulk decision.
 MOST_COUNTED = 5000
 
 MOST_LOOKED_AT = 2000

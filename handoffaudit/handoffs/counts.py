@@ -294,7 +294,7 @@ def add_receipt_totals(receipts: "Iterable[Receipt]", *, with_refusals: bool = F
     """
     found: Counter[tuple[str, str]] = Counter()
     for receipt in receipts:
-        if receipt.status in _STORED:
+        if receipt.id and receipt.status in _STORED:
             found[_SUBMITTED, _STORED[receipt.status]] += 1
         elif with_refusals:
             found[Total.REFUSALS.value, problem_types.name_of(receipt.title, receipt.status)] += 1

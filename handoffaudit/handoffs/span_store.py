@@ -61,7 +61,7 @@ class _WrittenSpan:
 
     @property
     def size(self) -> int:
-        return _ROW_BYTES + len(self.facts)
+        return _ROW_BYTES + len(self.facts.encode())
 
 
 def _row_of(tenant: Tenant, key: KeyIdentity, one: _WrittenSpan) -> tuple[Any, ...]:
@@ -190,7 +190,7 @@ def load_spans(tenant_id: int, trace_ids: Sequence[str]) -> list[Span]:
     size = 0
     for row in rows.values_list(*names)[: 2 * MOST_SPANS_OF_TRACE].iterator(chunk_size=500):
         trace_id, span_id, parent_id, name, started, ended, conversation, facts, key = row
-        size += _ROW_BYTES + len(facts)
+        size += _ROW_BYTES + len(facts.encode())
         if size > 2 * MOST_BYTES_OF_TRACE:
             break
         read = _read_facts(facts)

@@ -94,7 +94,9 @@ def test_submissions_and_refusals_are_counted(api: httpx.Client, tenant: Tenant)
     assert api.post("/handoffs", json={"document": document}).status_code == 200
     assert api.post("/handoffs", json={"document": payload(handoff_id="a", payload={"x": 1})}).status_code == 409
     assert api.post("/handoffs", content=b"{").status_code == 422
-    batch = [payload(handoff_id="b"), payload(handoff_id="a", payload={"x": 2})]
+    wrong = {"document": payload(handoff_id="c"), "tool_results": ["a text"]}
+    assert api.post("/handoffs", json=wrong).status_code == 422
+    batch = [payload(handoff_id="b"), payload(handoff_id="a", payload={"x": 2}), wrong]
     assert api.post("/handoffs/batch", json=batch).status_code == 200
     with client("ha_wrong") as stranger:
         assert stranger.post("/handoffs", json={"document": document}).status_code == 401
@@ -104,8 +106,9 @@ def test_submissions_and_refusals_are_counted(api: httpx.Client, tenant: Tenant)
     assert found["submissions_total", "known"] == 1
     assert found["submissions_total", "unreadable"] == 1
     assert found["refusals_total", "the-id-is-taken"] == 2
+    assert found["refusals_total", "tool-results"] == 2
     assert found["refusals_total", "key-needed"] == 1
-    assert sum(key[0] == "refusals_total" for key in found) == 2
+    assert sum(key[0] == "refusals_total" for key in found) == 3
 
 
 def test_refusals_have_no_label_that_a_sender_chooses(api: httpx.Client) -> None:

@@ -192,7 +192,7 @@ PROGRAMS: Final = frozenset(
 
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
-# The behaviour of an agent is a text with one sign for the form of each of its newest handoffs, the newest last.
+# The behaviour of an agent is a text with one of these characters for each of its newest handoffs, the newest last.
 OBSERVED: Final = "1"
 WRITTEN: Final = "0"
 MOST_REMEMBERED: Final = 8

@@ -51,7 +51,8 @@ _NO_DATA = (
     r"(?! (?:\w+ )?(?:command|control|duty|duties|leadership|liability|office|ownership|responsibility|risks?|role)\b)"
 )
 
-# "We'll assume a CSV file", "let's say he sold 30", "Assuming the column is named so", "# Assume the following counts".
+# The pattern matches "We'll assume a CSV file", "let's say he sold 30", "Assuming the column is named so" and
+# "# Assume the following counts".
 _OWN_ACT = re.compile(
     r"\b(?:i|we)(?:(?:'|\u2019)(?:ll|ve|m|re|d))?\b(?: (?!not\b|never\b|cannot\b)\w+){0,2}"
     rf" (?:assum(?:e|ed|ing){_NO_DATA}|fabricated|invented|made up|pretend(?:ed|ing)?|mocked"
@@ -61,7 +62,8 @@ _OWN_ACT = re.compile(
     re.IGNORECASE,
 )
 
-# "The analysis is based on a mock dataset", "the following hypothetical data", "# Dummy list of addresses".
+# The pattern matches "The analysis is based on a mock dataset", "the following hypothetical data" and
+# "# Dummy list of addresses".
 _OWN_DATA = re.compile(
     r"(?:\b(?:i|we|was|were|is|are|been|based on|using|used|with|following|here|these|this)\b.{0,80}?"
     rf"|(?:#|//)\s{{0,9}})\b{_MADE_UP} (?:\w+ )?{_DATA}\b",

@@ -201,7 +201,7 @@ RELATIONS: Final[dict[Operator, str]] = {
 
 
 class CannotCompareError(Exception):
-    """An error for types that do not allow a comparison. Its text continues a sentence that begins with the field."""
+    """Raised if two values cannot be compared. The error text continues a sentence that begins with the field."""
 
 
 def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudget) -> bool:

@@ -46,10 +46,11 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
     value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
-    similar to an ungrounded value, or an empty text if none is similar; for a wrong calculation, `closest` is the right
-    result. `counts` is False for an ungrounded value whose finding is only a note (severity `info`), such as a number
-    in a plan or in code. A `reported` value is in no evidence: an agent that looks like an observer or a person brought
-    the value into the trace, and nobody declared the role of this agent.
+    similar to an ungrounded value, or an empty text if no similar value was found. For a wrong calculation, `where` has
+    the calculation, and `closest` is the right result. `counts` is False for an ungrounded value whose finding is only
+    a note (severity `info`), such as a number in a plan or in code. A `reported` value is not judged, because its
+    origin is unknown: no evidence contains the value, and it came from an agent that was guessed to be an observer or a
+    person, or from a text that states nothing, such as JSON.
     """
 
     kind: Kind
@@ -116,7 +117,7 @@ class Claim(msgspec.Struct, frozen=True):
     `location` is the path from the root of the data, `place` the path from the root of the document. `text` is not cut;
     a stored verdict holds only its first 500 characters. `is_whole` is True if the data is this text instead of an
     object. `marks` say which values of the text are grounded. `validator_confidence`, from 0.0 to 1.0, is the share of
-    the values that are grounded or derived, and 0.0 without values.
+    the marks that are grounded or derived, and 0.0 without marks.
     """
 
     claim_id: str

@@ -62,7 +62,8 @@ class GroundingPolicy(StrEnum):
 class EvidencePolicy(StrEnum):
     """The handoffs whose claims must cite sources.
 
-    `required`: all handoffs. `where_given`: only outputs, and handoffs with citations, evidence or claim fields.
+    `required`: all handoffs. `where_given`: only outputs, and handoffs with citations, assumptions, evidence or claim
+    fields.
 
     The reasons are in `docs/decisions/0014-evidence-where-given.md`.
     """
@@ -161,7 +162,8 @@ class TypePolicy:
         default=EvidencePolicy.WHERE_GIVEN,
         metadata=describe(
             "Citations",
-            "required: all handoffs; where_given: only outputs, and handoffs with citations, evidence or claim fields",
+            "required: all handoffs; where_given: only outputs, and handoffs with citations, assumptions, evidence or "
+            "claim fields",
         ),
     )
     max_uncited_ratio: float = field(

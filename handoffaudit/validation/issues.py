@@ -1,4 +1,4 @@
-"""Issues, the findings of a layer about a sender's document, and the rule codes that issues are made from.
+"""Issues, which are the findings about a sender's document, and the rule codes that issues are made from.
 
 The layers and formats declare the codes beside their checks, and `layers.CATALOGUE` collects the declared codes.
 """

@@ -91,8 +91,8 @@ def split_array(raw: bytes, most: int) -> list[bytes]:
     """Return the raw bytes of the items of a JSON array, at most `most + 1` of them.
 
     If `most + 1` items are returned, the array has more than `most`. The limit bounds memory, because millions of items
-    would take a hundred times the memory of the text. Raises
-    `msgspec.DecodeError`, `UnicodeDecodeError` or `RecursionError` if the bytes are not a JSON array.
+    would take a hundred times the memory of the text. Raises `msgspec.DecodeError`, `UnicodeDecodeError` or
+    `RecursionError` if the bytes are not a JSON array.
     """
     items = msgspec.structs.astuple(_array_decoder(most + 1).decode(raw))
     return [bytes(item) for item in takewhile(len, items)]
@@ -283,7 +283,7 @@ TYPE_NAMES: Final = {
     "null": "null",
 }
 
-# In bits: Python refuses to convert longer integers to text.
+# In bits. Python refuses to convert an integer of more than 4,300 digits, about 14,284 bits, to text.
 _LONGEST_INTEGER = 14_000
 
 

@@ -23,7 +23,7 @@ HANDOFF: Final = "handoff"
 DELEGATION: Final = "delegation"
 MESSAGE: Final = "message"
 
-# Longer texts of JSON, such as the arguments of a tool, are not parsed (in characters).
+# In characters. A longer JSON text, such as the arguments of a tool, is not parsed.
 _LONGEST_JSON: Final = 1_000_000
 
 
@@ -83,10 +83,11 @@ class Variant:
 class Compression:
     """The parts of a format's document that compression may remove or shorten.
 
-    First, the parts in `dropped` are removed, in the order of `dropped`. One of them may be `session`: instead of being
-    removed, this part can be stored as a file in the folder named at `session_path`, and the file is added to the list
-    `files`. Then `summary` is shortened, `prompts` are reduced to their key phrases, and the long texts under `texts`
-    are cut after whole sentences.
+    Compression stops as soon as the document meets its token budget. After a long chain is cut, the parts in `dropped`
+    are removed, in the order of `dropped`. One of these parts may be `session`: instead of being removed, this part can
+    be stored as a file in the folder named at `session_path`, and the file is added to the list `files`. Then `summary`
+    is cut after a whole sentence, `prompts` are reduced to their key phrases, and the long texts under `texts` are
+    summarized by an LLM or cut after a whole sentence.
     """
 
     dropped: tuple[Location, ...] = ()

@@ -73,7 +73,7 @@ def recognise(document: Document) -> bool:
 def read(document: Document, envelope: Envelope) -> Record:
     """Return the record. If the document names no source, the agent of the submission is the source."""
     found = find(document) or NativeHandoff("", "", (), ())
-    # Different ids can be the same when they are cut or cleaned.
+    # An id that would be cut or cleaned is not used, because the result can be equal to another id.
     own_id = found.handoff_id if clean_or_empty(found.handoff_id) == found.handoff_id else None
     return Record(
         format=NAME,

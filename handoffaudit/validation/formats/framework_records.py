@@ -306,7 +306,7 @@ def _read_llama_index_call(call: dict[str, Any], place: Location, source: object
         source_at=source_at,
         target_at=(*place, "tool_kwargs", "to_agent"),
         data={name: value for name, value in given.items() if name != "to_agent"},
-        # If the LLM gives no id, as Ollama does, LlamaIndex writes the name of the tool.
+        # If a call has no id, as with Ollama, LlamaIndex writes the name of the tool as the id.
         handoff_id=None if call_id == _LLAMA_INDEX_TOOL else call_id,
     )
 

@@ -128,7 +128,10 @@ def _report_issues(report: Document) -> Iterable[Issue]:
 
 
 def strict_issues(report: Document) -> Iterable[Issue]:
-    """Yield a finding if the file of a sound report was not used. Call this function only if a policy demands files."""
+    """Yield a finding if the file was not used. Call this function only if a policy demands files.
+
+    A report with flaws of its own (`report_flaws`) gets no such finding.
+    """
     finding = judge_report(report)
     if finding.source is Source.HANDOFF_JSON or any(True for _ in report_flaws(report)):
         return

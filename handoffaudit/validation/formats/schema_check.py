@@ -136,8 +136,8 @@ class Shape:
         """Return all issues in the order of their locations.
 
         If there are more than `MAX_ISSUES` issues, only the first `MAX_ISSUES + 1` are returned, so that the caller
-        can tell that some are missing. Of a long list or open object, only the first 200 entries are checked for all
-        issues; if the issues are only in later entries, one issue is returned.
+        can tell that some are missing. Of a long list, or of a long object with arbitrary keys, only the first 200
+        entries are checked for all issues. If only later entries have errors, the issues of one error are returned.
         """
         if self._validator is None:
             return basic_issues(self.name, document, self.basics)
@@ -171,7 +171,7 @@ class Shape:
 
 
 def _cut(value: Any, rule: dict[str, Any]) -> Any:
-    """Return `value` with only the first entries of each list and open object whose entries the schema checks."""
+    """Return `value` with only the first entries of the lists and objects of which the schema checks every entry."""
     if isinstance(value, list):
         item_rule = rule.get("items")
         return [_cut(item, item_rule) for item in value[:_MOST_ENTRIES]] if item_rule else value

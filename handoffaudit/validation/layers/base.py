@@ -64,13 +64,13 @@ class History(msgspec.Struct, frozen=True):
 
     `derived` is the chain up to and including the source of this handoff, with returns folded (see `fold_returns` in
     `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. If the sender declares a chain, or the
-    format has no place for one, the derived chain follows only the parents that handoffs name, and both are None if the
-    parent of this handoff is not known. `derived_complete` is False if an ancestor is missing, so that only the end of
-    the chain is known.
+    format has no place for one, both chains follow only the parents that handoffs name, and are None if the parent of
+    this handoff is not known. `derived_complete` is False if an ancestor is missing, so that only the end of the chain
+    is known.
 
     `returns` counts the returns: handoffs whose target had the work before. Only this handoff and its ancestors with
-    the same source and target are counted. `returns` is 0 if the sender declares a chain, or the
-    format has no place for one.
+    the same source and target are counted. `returns` is 0 if the sender declares a chain, or the format has no place
+    for one.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
     `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs
@@ -112,9 +112,8 @@ class Subject(msgspec.Struct):
     the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
     later run. `sent` is the document as it arrived, None for a document that never arrived, such as a repair candidate.
     `trace_evidence` holds the results of tools that the host captured in the trace before the handoff, and the data
-    from declared observers and people. `reported` holds the keys (`grounding.reported`) of the reported values: only
-    agents that were guessed to be observers or persons brought them. `source_role` is None if the role must be guessed
-    from this handoff alone.
+    from declared observers and people. `reported` holds the keys (`grounding.reported`) of the values that earlier
+    handoffs of the trace reported. `source_role` is None if the role must be guessed from this handoff alone.
     """
 
     record: Record

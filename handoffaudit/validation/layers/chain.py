@@ -159,9 +159,9 @@ def _chains(subject: Subject) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
 def check(subject: Subject) -> Iterable[Issue]:
     """Yield the issues about the chain, the target, and the handoffs that the handoff names.
 
-    The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops;
-    in the derived chain, a return counts only if there is no progress: the same data again, or too many returns without
-    a declared chain (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target is looked up
+    The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops.
+    A return in the derived chain causes a finding only if the data repeats, or if no chain is declared and there are
+    too many returns (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target is looked up
     even if the handoff has no chain.
     """
     if any(_chains(subject)):
@@ -299,8 +299,8 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     if history.derived is None or not declared or _agrees(declared, history):
         return
     known = f"{'' if history.derived_complete else '… → '}{format_chain(history.derived)}"
-    # If the declared chain is the end of the derived chain, the sender knows only the last agents. This is only a note,
-    # because the limits apply to the longer chain anyway.
+    # If the declared chain is the end of the derived chain, the sender knows only the last agents. Then the finding is
+    # only a note, because the limits apply to the longer chain anyway.
     yield make(
         DECLARED_DIFFERS,
         severity=Severity.INFO if history.derived[-len(declared) :] == declared else None,

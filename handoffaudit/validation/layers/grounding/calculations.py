@@ -276,7 +276,7 @@ def _tokens(text: str, start: int, end: int) -> list[_Token]:
 def _side(tokens: list[_Token], *, is_first: bool, is_last: bool) -> _Side | None:
     """Return one side with its value, or None if the side is not a number.
 
-    Words may come only before the first side and after the last side.
+    Words may come only at the beginning of the first side and at the end of the last side.
     """
     others = [at for at, token in enumerate(tokens) if token.kind == "other"]
     if others and is_first:

@@ -16,7 +16,7 @@ _LONGEST_LINE = 2_000
 _LOOK_BACK = 4_000
 _FEWEST_CODE_LINES = 2
 
-# A fence with one of these names, or none, may hold prose.
+# A fenced block with one of these language names, or without a name, may hold prose.
 _PLAIN_FENCES = frozenset({"", "text", "txt", "plain", "plaintext", "markdown", "md", "none"})
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*([\w+-]*)", re.MULTILINE)
 _OPENS_CODE = re.compile(r"<(code|script|pre|style)\b[^>]{0,200}>", re.IGNORECASE)

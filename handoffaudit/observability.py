@@ -223,7 +223,7 @@ def end_task_span(begun: Any, *, failed: bool) -> None:
 
 
 def _trace_queries(connection: BaseDatabaseWrapper, **_: object) -> None:
-    # A pooled connection gets here each time it is taken from the pool.
+    # Django sends the signal each time that a connection is taken from the pool.
     if _trace_query not in connection.execute_wrappers:
         connection.execute_wrappers.append(_trace_query)
 

@@ -101,8 +101,8 @@ _TYPES = (
     ProblemType(
         "The approval can't be used",
         409,
-        "No valid approval of the handoff waits: it is not approved, or the approval was used, expired, or came before "
-        "the policy changed.",
+        "The handoff has no valid approval: it is not approved, or its approval was used, has expired, or came before "
+        "a change of the policy.",
         "Do not start the next agent. The detail says what to do: wait for the decision, or send the document again "
         "with retry_of, so that it is judged anew.",
         known_as="the-approval",
@@ -317,7 +317,7 @@ PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for 
 
 
 def name_of(title: str, status: int) -> str:
-    """Return the name of the type of a problem in URLs and metrics; without a type, its HTTP status."""
+    """Return the name of a problem's type for URLs and metrics, or `http-` and the status if there is no type."""
     known = PROBLEM_TYPES.get(title)
     return known.name if known else f"http-{status}"
 

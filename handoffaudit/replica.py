@@ -91,7 +91,7 @@ def prefer(written: str = "") -> Iterator[_Reads | None]:
 
 
 class ReplicaMiddleware:
-    """Let pages read from the replica, and tell the browser up to which position it has written."""
+    """Let pages read from the replica, and store the position of the primary in a cookie after each write."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -153,7 +153,7 @@ class _Position:
         self._is_told = False
 
     def covers(self, written: str) -> bool:
-        """Return whether the replica has everything up to `written`. A text that is not a position covers nothing."""
+        """Return whether the replica has replayed the position `written`; False for a text that is not a position."""
         replayed = self._ask()
         if replayed is None:
             return False
@@ -192,7 +192,7 @@ class _Position:
         return parse_position(replayed)
 
     def _tell(self, why: str) -> None:
-        """Log once that pages read from the primary."""
+        """Log that pages read from the primary, but only once until the replica works again."""
         if not self._is_told:
             log.warning("pages read from the primary", why=why)
         self._is_told = True

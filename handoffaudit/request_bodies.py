@@ -28,10 +28,10 @@ DEADLINE_SECONDS = 10.0
 
 LEAST_BYTES_PER_SECOND = 4096
 
-# A connection without data for this many seconds waits and is not slow. A connection with a byte now and then is slow.
+# After this many seconds without received data, a connection counts as silent instead of slow (`is_too_slow`).
 PAUSE_SECONDS = 5.0
 
-# No request waits longer than this without data in either direction.
+# A silent connection is ended after this many seconds. By default, no request waits this long for a verdict.
 SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")

@@ -219,7 +219,7 @@ class LimitedConnection(sqlite3.Connection):
         return self.lock_soon(super().execute, *args)
 
     def lock_soon(self, execute: Callable[..., Any], sql: str, *parameters: Any) -> Any:
-        """Run a statement with `execute`. If it needs the lock of the file, it gets the lock soon after another writer.
+        """Run a statement with `execute`. Take the lock of the file, if needed, soon after another writer frees it.
 
         Raise `OperationalError` ("database is locked") after the `busy_timeout` of the connection. SQLite itself sleeps
         up to 100 ms between its tries, and meanwhile another writer often gets the lock.

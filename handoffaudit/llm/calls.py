@@ -279,7 +279,11 @@ _CONTENT_STATUSES = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The state of the breaker. The breaker admits no call before `open_until`, and then one call at a time."""
+    """The state of the breaker.
+
+    While `open_until` is None, the breaker is closed and admits every call. Otherwise, it admits no call before that
+    time, and afterwards one call at a time.
+    """
 
     failures: int = 0
     open_until: datetime | None = None

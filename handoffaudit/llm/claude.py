@@ -313,7 +313,7 @@ class ClaudeClient:
             raise self._sdk_error(error) from None
 
     def _sdk_error(self, error: Exception) -> Unavailable:
-        """Return the error for an unexpected failure of the SDK. With Bedrock and Vertex, blame the client's setup."""
+        """Return the error for an unexpected failure of the SDK: for Bedrock and Vertex, that the setup is wrong."""
         return errors.sdk_error(error) if self._provider == "anthropic" else errors.setup_error(self._provider, error)
 
     def _status_error(self, error: "anthropic.APIStatusError") -> Unavailable:
@@ -353,7 +353,8 @@ def _remove_surrogates(content: Any) -> Any:
 
 def _output_config(model: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    # The service does not support schemas of open objects. In that case, only the prompt describes the answer.
+    # The service only accepts schemas that exclude other properties. Without a schema, only the prompt describes the
+    # answer.
     if schema.get("additionalProperties") is False:
         config["format"] = {"type": "json_schema", "schema": dict(schema)}
     if _EFFORT.search(model):

@@ -37,7 +37,7 @@ _BY_STATUS: Final[Mapping[int, _Row]] = {
     403: _Row(
         Reason.REFUSED,
         "The key has no access to the model (403): give its account access, or set ANTHROPIC_API_KEY (or the "
-        "credentials of AWS or Google Cloud) to another",
+        "credentials of AWS or Google Cloud) to a key that has access",
     ),
     404: _Row(
         Reason.REFUSED,

@@ -191,8 +191,8 @@ class DeclaredRole:
     role: AgentRole = field(
         metadata=describe(
             "Role",
-            "A worker's claims are judged. What an observer (a tool, browser, terminal or file reader) or a person "
-            "brings is evidence of the trace.",
+            "A worker's claims are judged. The facts that an observer (a tool, browser, terminal or file reader) or a "
+            "person brings are evidence for the trace.",
         )
     )
     declared_by: str = field(default="", metadata=describe("Declared by", "Who declared the role."))

@@ -28,10 +28,10 @@ class Watched(StrEnum):
 
 
 class NoData(StrEnum):
-    """The effect of a window of an alert rule in which no handoff came, or too few.
+    """The effect on an alert if no handoff, or too few, came in the window of its rule.
 
-    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came, unless
-    the tenant never had a handoff. If too few handoffs came, `alert` has the effect of `keep`.
+    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: an alert of its own says that no handoff
+    came, unless the tenant never had a handoff. If too few handoffs came, `alert` has the effect of `keep`.
     """
 
     OK = "ok"

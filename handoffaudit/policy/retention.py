@@ -142,7 +142,7 @@ FOREVER: Final = "forever"
 def to_comparable(row: Retention) -> dict[str, Any]:
     """Return the fields that make a difference between versions.
 
-    A change has None for a missing value, so a type that is kept forever has a value of its own.
+    In a change, None means that the value is missing. So a type that is kept forever has the text `FOREVER`.
     """
     types = {name: FOREVER if days is None else days for name, days in row.types.items()}
     return values.to_plain(row) | {"types": types}

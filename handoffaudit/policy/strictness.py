@@ -1,4 +1,4 @@
-"""The strictness table, and the policy for handoff files, as plain values, pydantic models and frozen values."""
+"""The strictness table and the policy for handoff files: the pydantic models, parsers and checks of their rows."""
 
 import difflib
 from collections.abc import Iterable, Mapping

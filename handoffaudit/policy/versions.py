@@ -76,7 +76,10 @@ def _compare_inside(
 
 
 def _differ_by_null(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether only one object has a key with null. A change cannot express it: None means no value there."""
+    """Return whether one object has null for a key that the other object lacks.
+
+    A `Change` cannot show this difference, because None in a change means that there was no value.
+    """
     return any(old.get(key) is new.get(key) is None for key in old.keys() ^ new.keys())
 
 

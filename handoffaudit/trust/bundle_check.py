@@ -81,9 +81,9 @@ def describe_left_out(left_out: Mapping[str, int]) -> list[str]:
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file that refuses long reads: `zipfile` reads the list of the files in a ZIP file in one call, however long.
+    """A file whose reads raise `WrongBundle` beyond `LONGEST_READ` bytes.
 
-    A read of more than `LONGEST_READ` bytes raises `WrongBundle`.
+    `zipfile` reads the list of the files in a ZIP file in one call, however long the list is.
     """
 
     def read(self, size: int | None = -1, /) -> bytes:

@@ -16,11 +16,12 @@ class SealKind(models.TextChoices):
 class Seal(models.Model):
     """A signed entry of a tenant's chain of seals. Rows are only added, never changed.
 
-    `rows` is the list of sealed rows with their digests (`trust/seals.py`). `first_event` to `last_verdict` are the
-    smallest and greatest ids in this list; 0 or null without such a row. `last_policy` is the newest policy version in
-    this list or in the list of an earlier seal; 0 without one. `audit_number` and `audit_hash` are the newest entry of
-    the audit log, and `reached` is the newest event that was looked at. `key_id` names the key of `signature`.
-    `new_key` and `new_signature` are set where the key changes.
+    `rows` is the list of sealed rows with their digests (`pack` in `trust/signatures.py`). `first_event` to
+    `last_verdict` are the smallest and greatest ids in this list, or 0 and null if the list has no such row.
+    `last_policy` is the newest policy version in this list or in the list of an earlier seal, or 0 if there is none.
+    `audit_number` and `audit_hash` are the newest entry of the audit log, and `reached` is the newest event that was
+    looked at. `key_id` names the key of `signature`. Only a seal that changes the key has `new_key` and
+    `new_signature`.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

@@ -116,7 +116,7 @@ def read_public_key(text: str) -> str:
 
 
 def is_set() -> bool:
-    """Return whether the environment has the key, instead of the data folder."""
+    """Return whether the key comes from the environment. Otherwise, it comes from the data folder."""
     return bool(os.environ.get(VARIABLE))
 
 

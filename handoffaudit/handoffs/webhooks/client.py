@@ -203,9 +203,9 @@ LONGEST_TEXT = 200
 class Answer:
     """The result of one request.
 
-    `status` is None if no answer came. `text` is the start of the answer. `error` says why the request does not count
-    as delivered and what to do, and is empty for a delivered request. `retry_after` is the pause in seconds that the
-    receiver requests.
+    `status` is None if no HTTP answer came, and for mails. `text` is the start of the answer. `error` says why the
+    request does not count as delivered and what to do, and is empty for a delivered request. `retry_after` is the pause
+    in seconds that the receiver requests.
     """
 
     status: int | None

@@ -231,7 +231,7 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def _is_obsolete(lease: DeliveryLease, delivery: Delivery) -> bool:
-    """End a delivery that waited too long for its result, or that a later mail replaces; return whether it ended."""
+    """End a delivery that waited too long without a try, or that a later mail replaces; return whether it ended."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and delivery.last_ms is None and not delivery.last_error:
         why = "The delivery waited for three days without a try: earlier deliveries failed, or the webhook was paused."
@@ -279,7 +279,7 @@ def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) 
 
 
 def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
-    """Pause a webhook that answered 410 Gone, and drop its waiting deliveries. A person can resume the webhook."""
+    """Pause a webhook that answered 410 Gone. Its waiting deliveries stay until a person resumes the webhook."""
     subscriber = lease.subscriber
     with transaction.atomic():
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):

@@ -265,7 +265,7 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
 
 
 def _type_of(event: Event, handoff: Handoff) -> EventType | None:
-    """Return the type of an event, or None for an event without a delivery here. `add_event` sends assignments."""
+    """Return the type of an event, or None if the dispatch does not send it. `add_event` sends assignments."""
     if event.from_state == event.to_state:
         # The LLM flagged a handoff that was accepted or approved before, which is no decision.
         return EventType.VERDICT if event.actor_kind == SYSTEM.kind and handoff.flagged else None
@@ -277,8 +277,8 @@ def _type_of(event: Event, handoff: Handoff) -> EventType | None:
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
     """Dispatch the changes of active and recently closed alerts.
 
-    Alerts whose last change is newest are read first, in batches, until a batch has no change that is new. Earlier
-    passes have dispatched all older changes.
+    Read the alerts in batches, those with the latest changes first, until every change of a batch has its deliveries.
+    Earlier passes have dispatched all older changes.
     """
     listeners = {
         tenant: wanted

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -58,9 +59,15 @@ def _convert_text(text: str, types: Collection[str]) -> Any:
 
 
 def _number(text: str) -> float | int | None:
-    """Return the number that a text spells out, as an integer if it is whole; None if the text is not a number."""
+    """Return the number that a text spells out, as an integer if it is whole.
+
+    Return None if the text is not a number, or is an integer that a 64-bit float would round.
+    """
     if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
         return None
+    with suppress(ValueError):
+        whole = int(text)
+        return whole if abs(whole) <= _EXACT else None
     try:
         number = float(text)
     except ValueError:

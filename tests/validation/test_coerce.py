@@ -21,6 +21,8 @@ DIGEST = "0123456789abcdef" * 4
         ("17", ["integer"], 17),
         ("17.0", ["integer"], 17),
         ("17.5", ["integer"], None),
+        ("9007199254740993", ["integer"], None),
+        ("12345678901234567890", ["number"], None),
         (" 17.5 ", ["number"], 17.5),
         ("1e400", ["number"], None),
         ("nan", ["number"], None),

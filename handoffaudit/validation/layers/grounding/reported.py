@@ -1,4 +1,4 @@
-"""Reported values, whose origin is unknown: they came only from agents that are guessed to be observers or persons."""
+"""Reported values: they came only from texts that are not judged, such as those of guessed observers or persons."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache

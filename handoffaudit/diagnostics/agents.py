@@ -32,6 +32,7 @@ from handoffaudit.validation.agents import (
     guess_by_behaviour,
     guess_by_name,
 )
+from handoffaudit.validation.text import storable
 
 # At most this many routes are listed, routes with the most handoffs first.
 MOST_ROUTES: Final = 5_000
@@ -346,13 +347,11 @@ def load_roles(tenant: Tenant, agents: Iterable[str]) -> dict[str, ShownRole]:
     """Return the role of each agent by name."""
     names = set(agents)
     declared = {row.agent: row for row in kinds.roles.current(tenant).rows}
-    rows = AgentBehaviour.objects.filter(tenant=tenant, agent__in=names)
-    behaviour = dict(rows.values_list("agent", "forms"))
+    rows = AgentBehaviour.objects.filter(tenant=tenant, agent__in=filter(storable, names))
+    seen = dict(rows.values_list("agent", "forms"))
     return {
-        name: ShownRole(
-            name, guess_by_name(name) or guess_by_behaviour(behaviour.get(name, "")) or WORKER, declared.get(name)
-        )
-        for name in names
+        one: ShownRole(one, guess_by_name(one) or guess_by_behaviour(seen.get(one, "")) or WORKER, declared.get(one))
+        for one in names
     }
 
 

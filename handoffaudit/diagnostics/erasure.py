@@ -53,7 +53,9 @@ _MOST_CODES: Final = 1_000
 # A text can hold JSON inside JSON, where each level doubles the backslashes.
 _SLASHES: Final = r"\\{1,8}"
 _STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
-_ESCAPED: Final = '"\\/'
+_ESCAPED: Final = '"/'
+# A run of backslashes goes with the next character, because in JSON that character may begin with backslashes, too.
+_PARTS: Final = re.compile(r"\\+[^\\]?|[^\\]")
 _BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?<=\\u00[01][0-9a-fA-F]))"
 _AFTER: Final = r"(?!\w)"
 
@@ -285,8 +287,21 @@ def pattern_of(value: str) -> re.Pattern[str]:
     """
     forms = dict.fromkeys(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
     flags = re.NOFLAG if value.isalpha() and value.isascii() else re.IGNORECASE
-    body = "|".join("".join(_char_pattern(char, flags) for char in form) for form in forms)
-    return re.compile(f"{_BEFORE}(?:{body}){_AFTER}", flags)
+    body = "|".join("".join(_part_pattern(part, flags) for part in _PARTS.findall(form)) for form in forms)
+    before = "" if value.startswith("\\") else _BEFORE
+    return re.compile(f"{before}(?:{body}){_AFTER}", flags)
+
+
+def _part_pattern(part: str, flags: re.RegexFlag) -> str:
+    """Return the pattern of a character, or of a run of backslashes with the character after it.
+
+    A pattern for each backslash of a run could share out the backslashes of the text in exponentially many ways.
+    """
+    char = part.lstrip("\\")
+    rest = _char_pattern(char, flags) if char else ""
+    if not (number := len(part) - len(char)):
+        return rest
+    return rf"(?>(?:(?<!\\)\\{{{number},}}|(?:{_SLASHES}u(?i:005c)){{{number}}}){rest})"
 
 
 def _char_pattern(char: str, flags: re.RegexFlag) -> str:

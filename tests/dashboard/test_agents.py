@@ -222,6 +222,11 @@ def test_the_page_of_one_says_what_it_caused_and_from_whom_it_got_the_rest(crew:
     assert "No inherited findings" in text_of(section(analyst, "origins"))
 
 
+@pytest.mark.parametrize("address", [f"{PAGE}?agent=%00", f"{PAGE}a%00b/"])
+def test_no_agent_has_a_name_that_postgresql_refuses(address: str, tenant: Tenant, as_viewer: Client) -> None:
+    assert "No such agent" in shown(as_viewer, address, 404)
+
+
 def test_an_unknown_agent_is_404_with_names_like_it(crew: Tenant, as_viewer: Client) -> None:
     page = shown(as_viewer, f"{PAGE}writter/", 404)
     assert "No such agent" in page

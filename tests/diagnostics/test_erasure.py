@@ -92,6 +92,12 @@ def finish() -> None:
         ("Ada \U0001d4b3 Lovelace", json.dumps("Ada \U0001d4b3 Lovelace")),
         ("Lovelace", "by Lovelace"),
         ("Lovelace", '"by \\u004covelace"'),
+        ("\\\\ada\\home", "on \\\\ada\\home"),
+        ("\\\\ada\\home", json.dumps("on \\\\ada\\home")),
+        ("\\\\ada\\home", json.dumps(json.dumps("on \\\\ada\\home"))),
+        ("\\\\ada\\home", '"on \\u005c\\u005cada\\u005Chome"'),
+        ('ada\\"\\\u00e9\\/x', json.dumps('an ada\\"\\\u00e9\\/x')),
+        ("\\ada", json.dumps("domain\\ada")),
     ],
 )
 def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
@@ -142,6 +148,9 @@ def test_hostile_texts_take_linear_time() -> None:
     pattern = pattern_of("a" * 199 + "B")
     assert replace("a" * 200_000 + "\\", pattern, "a" * 199 + "b").startswith("aaa")
     assert replace("\\" * 200_000, pattern_of('""""'), '""""').startswith("\\")
+    for value in ("\\" * 20 + "a", "\\\u00e9" * 20 + "a", '\\"' * 20 + "a"):
+        text = value[:-1].replace("\\", "\\" * 20) * 500
+        assert replace(text, pattern_of(value), value) is text
 
 
 def test_a_value_goes_from_everything_that_quotes_it(tenant: Tenant, other_tenant: Tenant) -> None:

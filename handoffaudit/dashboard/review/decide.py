@@ -27,6 +27,7 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.review.queue import count_pressing
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.kinds import load_config
+from handoffaudit.validation.text import storable
 
 NOTICE_TEMPLATE = "dashboard/review/notice.html"
 
@@ -216,6 +217,8 @@ def _waiting(who: TenantMembership, reference: str) -> Handoff | None:
 
 def _person(who: TenantMembership, name: str) -> Person | None:
     """Return the member of the tenant with that username; the service checks whether the member may review."""
+    if not storable(name):
+        return None
     found = Membership.objects.filter(tenant=who.tenant, person__username=name).select_related("person").first()
     return found.person if found else None
 

@@ -152,6 +152,7 @@ def test_it_is_passed_on_to_nobody_who_may_not_decide(
     client = sign_in(reviewer)
     assert do(client, held, "pass-on", to=viewer.get_username(), note="Please.").status_code == 400
     assert do(client, held, "pass-on", to="a stranger", note="Please.").status_code == 400
+    assert do(client, held, "pass-on", to="a\0stranger", note="Please.").status_code == 400
     assert rows(client) == [held]
 
 

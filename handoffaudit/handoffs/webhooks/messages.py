@@ -47,10 +47,10 @@ def send_mail(delivery: Delivery) -> Answer:
 
 def make_mail(delivery: Delivery) -> EmailMessage:
     payload: dict[str, Any] = orjson.loads(delivery.payload)
-    subject, (what, *lines) = write_text(payload)
+    subject, lines = write_text(payload)
     return EmailMessage(
-        subject=_format_line(f"[handoffaudit {payload['tenant']}] {subject}"),
-        body="\n".join([_printable(what), *lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
+        subject=clean(_printable(f"[handoffaudit {payload['tenant']}] {subject}"), LONGEST_SUBJECT),
+        body="\n".join([*lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
         to=[delivery.subscriber.address],
         # Out-of-office replies must not answer these mails.
         headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
@@ -58,7 +58,12 @@ def make_mail(delivery: Delivery) -> EmailMessage:
 
 
 def write_text(payload: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return the subject and the lines of the body. Messages to chats have the same words."""
+    """Return the subject and the lines of the body, each as one line. Messages to chats have the same words."""
+    subject, lines = _write(payload)
+    return _printable(subject), [_printable(line) for line in lines]
+
+
+def _write(payload: dict[str, Any]) -> tuple[str, list[str]]:
     if alert := payload.get("alert"):
         over = alert["change"] == "closed"
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
@@ -79,19 +84,19 @@ def _write_handoff(payload: dict[str, Any], handoff: dict[str, Any]) -> tuple[st
     pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
     if comment := payload.get("comment"):
         subject = f"Comment: {handoff['handoff_type']}, {pair}"
-        said = [_printable(line) for line in comment["text"].split("\n")]
+        said = comment["text"].split("\n")
         return subject, [f"{payload['actor']['name']} wrote:", "", *said, "", handoff["link"]]
     if assignment := payload.get("assignment"):
         to = assignment["to"] or "nobody"
         subject = f"Assigned to {to}: {handoff['handoff_type']}, {pair}"
-        why = [f"Note: {_printable(assignment['note'])}"] if assignment["note"] else []
+        why = [f"Note: {assignment['note']}"] if assignment["note"] else []
         return subject, [f"{subject}.", f"By {payload['actor']['name']}.", *why, "", handoff["link"]]
     # A decision event after which the handoff waits again is a reopening: the person neither held nor rejected it.
     again = " again" if payload.get("event") == EventType.DECISION and handoff["state"] in REVIEWABLE else ""
     flag = " and flagged" if payload.get("event") == EventType.VERDICT and handoff["flagged"] else ""
     subject = f"{handoff['state'].capitalize()}{again}{flag}: {handoff['handoff_type']}, {pair}"
     by = payload.get("actor", {}).get("name", "")
-    note = [f"Note: {_printable(payload['note'])}"] if payload.get("note") else []
+    note = [f"Note: {payload['note']}"] if payload.get("note") else []
     return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
 
 
@@ -103,7 +108,7 @@ def _write_report(report: dict[str, Any]) -> list[str]:
     for rate, name in _RATES.items():
         agents = report[rate]["agents"]
         lines += ["", f"{name} by agent:"] if agents else []
-        lines += [f"  {_printable(one['agent']) or '(no name)'}: {_write_rate(one)}" for one in agents]
+        lines += [f"  {one['agent'] or '(no name)'}: {_write_rate(one)}" for one in agents]
     return [*lines, "", report["link"]]
 
 
@@ -113,10 +118,6 @@ def _write_rate(rate: dict[str, Any]) -> str:
     before = rate["percent_before"]
     compared = f", {before:.1f} % the week before" if before is not None else ""
     return f"{rate['percent']:.1f} % of {rate['total']:,}{compared}"
-
-
-def _format_line(text: str) -> str:
-    return clean(_printable(text), LONGEST_SUBJECT)
 
 
 def _printable(text: str) -> str:
@@ -228,7 +229,7 @@ def make_chat_message(payload: dict[str, Any]) -> Message:
     if codes := item.get("codes"):
         said.append(f"Findings: {_name_codes(codes)}")
     title = clean(_printable(f"[{payload['tenant']}] {subject}"), LONGEST_TITLE)
-    return Message(title, clean("\n".join(map(_printable, said)), LONGEST_TEXT), link if "://" in link else "")
+    return Message(title, clean("\n".join(said), LONGEST_TEXT), link if "://" in link else "")
 
 
 def _name_codes(codes: list[str]) -> str:

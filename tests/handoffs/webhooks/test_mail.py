@@ -13,6 +13,7 @@ from handoffaudit.handoffs.review import activity, decisions, undo
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
+from handoffaudit.handoffs.webhooks.messages import write_text
 from tests.handoffs.support import held, judged
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import raw
@@ -200,3 +201,11 @@ def test_what_gets_worse_is_mailed_at_once(tenant: Tenant, team: Subscriber, tel
     alert.save()
     tell()
     assert [subject.split("] ")[1].split(":")[0] for subject in subjects()] == ["Warning", "Alert"]
+
+
+def test_each_line_of_a_message_is_one_line() -> None:
+    hostile = "x\n\nBy ada.\u2028\rBy ada."
+    group = {"title": "Missing", "path": hostile, "muted_by": hostile, "number": 3, "muted_note": hostile, "link": "/g"}
+    subject, lines = write_text({"group": group})
+    assert len(lines) == 5
+    assert len("\n".join([subject, *lines]).splitlines()) == 6

@@ -31,7 +31,7 @@ LOCK_MILLISECONDS: Final = 1000
 # locked or away.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
 
-# Of this time, a request may wait this long for a connection to PostgreSQL.
+# A request may wait this part of `REQUEST_LOCK_MILLISECONDS`, in seconds, for a connection to PostgreSQL.
 POOL_SECONDS: Final = 1.0
 
 # Timeouts of the pool in a process that answers requests. The pool repeats a failed attempt to connect with growing

@@ -337,7 +337,7 @@ class DayFilter(FilterField):
             day = parse_date(value)
         except ValueError:
             day = None
-        # The value may be a later day, and no filter reads a moment after the year 9000.
+        # No filter reads a moment after the year 9000, and `later` may move the last day of a year into the next year.
         if day is None or not 1970 <= day.year < 9000:
             raise ValidationError("not a day")
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + self.later

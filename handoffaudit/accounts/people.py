@@ -30,7 +30,7 @@ NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An invited person, and `path`, the one-time link for a password; empty if the provider signs the person in."""
+    """An invited person. `path` is the one-time link to set a password; empty if the person needs none to sign in."""
 
     person: Person
     path: str
@@ -48,7 +48,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     """
     lock_tenant(tenant)
     name = check_name(name)
-    # The lock makes another tenant wait that invites the same person, who would then belong to both.
+    # Without this lock, two tenants that invite the same person at the same time would both get the person as a member.
     found = Person.objects.select_for_update().filter(username__iexact=name)
     person = found.first() or Person(username=name)
     if person.pk and person.tenants.exists():

@@ -88,7 +88,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # Failures are counted per person: the same name in other letter case, or sent to another host name, must not
-        # start a new count. PostgreSQL compares names in upper case, which is equal for i with and without a dot.
+        # start a new count. PostgreSQL compares names in upper case, where `i` and the dotless `\u0131` are equal.
         return str(credentials.get("username", "")).strip().upper()
 
 

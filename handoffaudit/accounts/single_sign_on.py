@@ -230,7 +230,7 @@ def _find_by_email(email: str) -> Person | None:
         return None
     linked = SocialAccount.objects.filter(provider=PROVIDER).values("user")
     similar = Person.objects.filter(email__iexact=email).exclude(pk__in=linked)
-    # PostgreSQL compares in upper case, which is equal for i with and without a dot: these are different addresses.
+    # PostgreSQL compares in upper case, where `i` and the dotless `\u0131` are equal. In an address, they differ.
     found = [person for person in similar if person.email.lower() == email.lower()]
     if len(found) > 1:
         raise Refused(f"Several people have the e-mail address {email}", remedy=ASK_ADMINISTRATOR)

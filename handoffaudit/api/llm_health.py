@@ -94,7 +94,7 @@ class ChecksWaitingOut(Answer):
 
 
 class BudgetOut(Answer):
-    spent_usd: float = Field(description="Spent today (UTC) in US dollars, with the amount reserved for running calls.")
+    spent_usd: float = Field(description="Spent today (UTC) in US dollars, including what running calls have reserved.")
     daily_usd: float = Field(description="Budget per day, in US dollars.")
 
 

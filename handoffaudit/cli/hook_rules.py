@@ -119,7 +119,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
 def _hold_stops() -> Iterator[list[int]]:
     """Yield a list of the SIGINT and SIGTERM that arrive inside the `with` block. The first takes effect at the end.
 
-    If its handler ran while a command starts, nobody would know the process of the command.
+    A handler that ends this process while a command starts would leave the command running.
     """
     stops: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -46,8 +46,8 @@ class Item:
     """One document of an import, with the number of its line or its position in a JSON array.
 
     `sent` is the submission for the API. If `raw` is true, `sent` is a document that is not JSON, and `beside` has the
-    fields that the line gives beside the document. If `alone` is true, the id in `sent` is not usable, so `handoff_id`
-    must be given in the address of a request.
+    fields that the line gives beside the document. If `alone` is true, the id in `sent` is not usable. The item then
+    needs a request of its own, with `handoff_id` in the address.
     """
 
     number: int
@@ -79,10 +79,9 @@ class Occurrences:
 
 
 def split_line(line: bytes) -> list[bytes]:
-    """Return a line for each handoff of a trace export of OpenAI Agents with several handoffs.
+    """Split a trace export of OpenAI Agents into one line for each handoff. Return any other line unchanged.
 
-    The server would store these handoffs, too, but its answers would not show to which line they belong. Return any
-    other line alone and unchanged.
+    The server could also split the export, but its answers would not show to which line the handoffs belong.
     """
     if b"trace.span" not in line:
         return [line]

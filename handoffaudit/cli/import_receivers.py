@@ -126,7 +126,7 @@ class ServerReceiver(Server):
 
     def _send_batch(self, items: Sequence[Item]) -> list[Answer]:
         """Send a batch, in halves if it is too large for the server or for a proxy before it."""
-        # A line end within JSON is always between two values, and must not end the line of the batch.
+        # In JSON, a line end never occurs inside a text. In the batch, it would end the line.
         body = b"\n".join(item.sent.replace(b"\n", b" ") for item in items)
         status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
         if status == 413 and len(items) == 1:

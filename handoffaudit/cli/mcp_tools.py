@@ -180,7 +180,7 @@ class Tools:
         _, found = await self._api.call("GET", f"/handoffs/{reference}", wait=wait)
         judgement = _judgement(found, self._api.url)
         if start and judgement.state == "approved":
-            # A header can't hold every id of a sender.
+            # The server's id is the key, because the sender's id may have characters that a header cannot hold.
             path, key = f"/handoffs/{reference}/use", str(found["id"])
             status, used = await self._api.call("POST", path, idempotency_key=key, takes=(200, 409))
             judgement.may_start = status == 200

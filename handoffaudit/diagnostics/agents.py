@@ -323,7 +323,7 @@ def _is_alike(name: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShownRole:
-    """The role of an agent: the declared role, if there is one, and the role that is guessed without a declaration."""
+    """The role of an agent: the guessed role, and the declared role, which takes precedence, or None."""
 
     agent: str
     guessed: SourceRole

@@ -159,7 +159,10 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Return the condition that the last evaluation is a minute or more ago, or in the future (a clock was ahead)."""
+    """Return the condition that the last evaluation was a minute ago or earlier.
+
+    A time more than a minute in the future comes from a clock that was ahead, and meets the condition, too.
+    """
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 

@@ -295,7 +295,8 @@ def pattern_of(value: str) -> re.Pattern[str]:
 def _part_pattern(part: str, flags: re.RegexFlag) -> str:
     """Return the pattern of a character, or of a run of backslashes with the character after it.
 
-    A pattern for each backslash of a run could share out the backslashes of the text in exponentially many ways.
+    With a pattern for each backslash of a run, there would be exponentially many ways to match the backslashes of a
+    text.
     """
     char = part.lstrip("\\")
     rest = _char_pattern(char, flags) if char else ""
@@ -353,7 +354,7 @@ def _store_progress(one: Erasure, target: ErasureTarget, counts: dict[str, int],
         setattr(one, name, dict(total))
     if batch:
         one.reached = str(batch[-1].pk)
-    # If retention removed rows of the batch before they were locked, the batch is not the last one.
+    # A batch is also short if retention removed some of its rows before they were locked. Then more rows can follow.
     if len(batch) < target.batch and not target.list_next(one.tenant, one.reached).exists():
         one.step, one.reached = one.step + 1, ""
     one.save(update_fields=["found", "erased", "held", "step", "reached"])

@@ -344,10 +344,7 @@ def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) ->
 
 
 def unmute_code(*, tenant: Tenant, code: str, actor: str, **only: datetime) -> bool:
-    """End the mute of a rule code, also for the groups muted by it. Return whether the rule code was muted.
-
-    `only` is a further condition for the mute.
-    """
+    """End the mute of a rule code and of the groups muted by it, if the mute meets `only`. Return whether it ended."""
     if not storable(code):
         return False
     groups = FindingGroup.objects.filter(tenant=tenant, code=code, muted_by_code=True)
@@ -364,7 +361,7 @@ def end_code_mutes() -> None:
     """End the mutes of rule codes whose time is over, a few at a time."""
     now = timezone.now()
     for one in CodeMute.objects.filter(until__lte=now).select_related("tenant").order_by("until")[:20]:
-        # A person may prolong the mute meanwhile.
+        # The time is checked again, because a person may prolong the mute meanwhile.
         unmute_code(tenant=one.tenant, code=one.code, actor="handoffaudit", until__lte=now)
 
 
@@ -387,7 +384,7 @@ def _mutes_of(tenant_id: int, codes: Iterable[str]) -> dict[str, dict[str, Any]]
 
 
 def _lock_groups(groups: QuerySet[FindingGroup], tenant: Tenant) -> None:
-    """Lock groups in the order in which they are counted, and keep new groups out until the transaction ends."""
+    """Lock groups in the order of their ids, as `_resize` does, and keep new groups out until the transaction ends."""
     db.take_lock(_LOCKS, tenant.pk % 2**31)
     list(groups.select_for_update().order_by("pk").values_list("pk"))
 

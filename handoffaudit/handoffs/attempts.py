@@ -71,7 +71,7 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
         tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
         lineages = named.union(rows.values_list("lineage", flat=True))
-        # `supersede` moves the attempts that name one of these retries.
+        # `supersede` moves attempts that arrived earlier and name one of these retries in `retry_of`.
         names = {handoff.handoff_id for handoff in handoffs if handoff.retry_of}
         _lock(_list_attempts(tenant_id, lineages | names, lineages))
 

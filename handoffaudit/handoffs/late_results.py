@@ -120,7 +120,7 @@ def _judge_trace(lease: Lease) -> int:
     row = lease.row
     of_trace = Handoff.objects.filter(tenant=row.tenant_id, trace_id=row.trace_id)
     # A worker that is judging a handoff of the trace may have read the evidence before the late results arrived. A
-    # handoff that waits for a worker or for the LLM needs nothing here, because that worker will read the results.
+    # handoff that waits for a worker or for the LLM needs nothing here: the worker that takes it reads the results.
     is_judged_now = ~Q(claim=None) | ~Q(check_due__claim=None) | Q(pk__in=JudgeLease.select_handoffs())
     lease.is_done = not of_trace.filter(is_judged_now).exists()
     newest = sorted(

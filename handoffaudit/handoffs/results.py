@@ -91,7 +91,7 @@ class JudgedHandoff:
     def flagged(self) -> bool:
         """Return whether the recheck found that the LLM would have rejected a handoff that was accepted or approved."""
         if self.has_late_results and not self.handoff.flagged:
-            # The LLM was not asked again, and whoever approved the handoff knew its findings.
+            # The LLM was not asked again, and whoever approved the handoff knew the LLM's findings.
             return False
         # A finding of another layer can come from a newer policy, and then the earlier decision was right.
         stands = self.is_recheck and self.from_state not in (State.HELD, State.REJECTED)
@@ -163,7 +163,7 @@ def _replace(judged: JudgedHandoff) -> counts.Deltas:
         del row["review_due_at"]
     else:
         row["review_due_at"] = None
-    # A failed repair escalated the handoff, and no later verdict repairs it.
+    # After a failed repair, the handoff stays escalated until a verdict accepts it.
     row["escalated"] = (row["escalated"] or handoff.escalated) and state != State.ACCEPTED
     # The approval of a user stays valid.
     del row["user_approved"]

@@ -349,7 +349,8 @@ def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence
 def _name_of(found: Found) -> str:
     """Return the id of a handoff, which is the same for each export of its span.
 
-    A node can go to several nodes. The number of the node is a part of the id, except for the first node.
+    The span of a node can name several next nodes. The id of a handoff ends with the number of its next node, except
+    for the first one.
     """
     goto = found.span.facts.goto
     number = goto.index(found.target) if found.rule == "goto" and found.target in goto else 0

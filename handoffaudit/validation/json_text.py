@@ -67,9 +67,9 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
 
 
 def keep_digits(raw: bytes, value: Any) -> Any:
-    """Return the value of the JSON `raw` with the digits that `parse_json` rounds in integers beyond 64 bits.
+    """Return the value of the JSON `raw` with exact integers. `parse_json` rounds integers beyond 64 bits.
 
-    Return `value` itself if `raw` has no such integer.
+    Return `value` itself if `raw` has no integer beyond 64 bits.
     """
     # This test is many times faster than parsing, and few documents have so many digits in a row.
     if _LONG_INTEGER not in raw.translate(_DIGITS_TO_ZERO):

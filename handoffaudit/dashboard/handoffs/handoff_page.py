@@ -143,7 +143,7 @@ def logs_of(handoff: Handoff) -> dict[str, Any]:
 
 def _at(handoff: Handoff) -> datetime:
     said = handoff.sender_timestamp
-    # Log lines and filters have no other years. A sender without a clock may write the year 1, 1970 or 9999.
+    # Log lines are from the years 1970 to 9000. A sender without a clock may write the year 1, 1970 or 9999.
     return said if said and FIRST_YEAR < said.year < LAST_YEAR else handoff.at
 
 

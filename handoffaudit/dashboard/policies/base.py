@@ -167,7 +167,7 @@ def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence
 
 
 def _judge(tenant: Tenant, kind: Kind, types: Sequence[str], judge: Callable[[Any], list[CaseResult]]) -> CaseCounts:
-    # A rule also applies to a case of another type whose data names a type of the rule.
+    # A rule also applies if `_output_type` in the data names its type, so cases of all types are tested.
     types = () if kind is Kind.RULES else types
     cases = policy_cases.of_types(tenant, types)
     results = judge(cases)

@@ -239,7 +239,7 @@ class RuleEditor(RulesDraft):
             taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
             self.values["rule_id"] = _proposed(self.values["name"], taken)
         rule = self._read() | {"metadata": before.get("metadata", {})}
-        # A rule for no type shows no types either, and must not become a rule for all types.
+        # In the form, no types can mean all types or none. A rule for none must not become a rule for all types.
         if not rule["output_types"] and before.get("output_types") == []:
             rule["output_types"] = []
         mine["rules"][self.place : self.place + 1] = [rule]

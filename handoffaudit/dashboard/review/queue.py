@@ -73,7 +73,7 @@ class QueueFilters(FilterSet):
 
     @property
     def list_query(self) -> str:
-        """Return `query` for links to the queue, which opens its default view where the address has no query."""
+        """Return the query for links to the queue. It is never empty: without a query, the default view opens."""
         return self.query or "?view=all"
 
     @property

@@ -291,7 +291,7 @@ class LogWriter:
         index.count(tail.tenant_id, health, lines)
 
 
-# `count_new` reads at most this many of the newest imports. If more imports have ended, its result may be too small.
+# `count_new` reads only this many of the newest imports, so its result may be too small.
 MOST_NEW_IMPORTS = 20
 
 MOST_NEW_BLOCKS = 20

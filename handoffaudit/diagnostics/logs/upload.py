@@ -95,7 +95,7 @@ def _receive_parts(
             row.delete()
         raise
     with transaction.atomic():
-        # A worker may store the parts only now, because a request that fails earlier may delete them.
+        # Workers may store the parts from now on. Until here, the request could fail and delete the parts.
         LogImport.objects.filter(pk=row.pk).update(received_at=timezone.now())
         index.wake()
     row.refresh_from_db()

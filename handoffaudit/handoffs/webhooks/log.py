@@ -135,7 +135,7 @@ def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) ->
         raise Refused("The delivery is being sent at this moment.")
     found.due_at, found.tries, found.delivered_at, found.gave_up_at = timezone.now(), 0, None, None
     if found.last_ms is None:
-        # A worker gives up an old delivery that has neither a try nor a text here.
+        # A worker gives up an old delivery that has neither a try nor a `last_error`.
         found.last_error = ASKED_AGAIN
     found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at", "last_error"])
     detail = {"delivery": str(found.pk), "event": found.event}

@@ -21,7 +21,7 @@ from handoffaudit.validation.formats.base import (
 from handoffaudit.validation.paths import Location
 
 # Records of A2A: requests that send a message to another agent, in the spelling of protocol 1.0 or 0.3.
-# A tuple, because a document may have a list or an object here, which no set can look up.
+# This is a tuple because a document may have a list or an object as its method. A set cannot look these up.
 _A2A_METHODS: Final = ("SendMessage", "SendStreamingMessage", "message/send", "message/stream")
 _A2A_SOURCES: Final = ("from", "source", "source_agent_id")
 _A2A_TARGETS: Final = ("to", "target", "target_agent_id")

@@ -16,7 +16,7 @@ from handoffaudit.validation.formats.base import (
 )
 
 _SPAN: Final = "trace.span"
-# A tuple, because a document may have a list or an object here, which no set can look up.
+# This is a tuple because a document may have a list or an object in `object`. A set cannot look these up.
 _OBJECTS: Final = ("trace", _SPAN)
 _NOT_IN_TOOL_NAMES: Final = re.compile(r"[^a-z0-9_]")
 # The fields that are kept of a generation span, which holds the tool calls of the source agent. Prompts are left out.

@@ -163,7 +163,7 @@ def _is_spelled_out(number: float) -> bool:
 
 
 def _seal_as_sent(subject: Subject, form: Format) -> Seal | None:
-    """Return the seal, with the integers beyond 64 bits that `parse_json` rounds."""
+    """Return the seal with exact integers, because `parse_json` rounds integers beyond 64 bits."""
     seal = form.seal(subject.record.document)
     if seal is None or not subject.sent:
         return seal

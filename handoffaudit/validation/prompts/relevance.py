@@ -40,7 +40,7 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     if _size(context) <= limit:
         return as_text(context, limit)
     room = limit - len(TRUNCATED)
-    # A part of a secret, or a value without the name beside it, would not be recognised as a secret.
+    # Secrets are masked before the cut. A part of a secret, or a secret without its name, would not be recognised.
     text = as_text(_fit(mask_secrets(context), frozenset(_words(as_text(data))), room, _DEEPEST), room)
     return text if text.endswith(TRUNCATED) else text + TRUNCATED
 

@@ -185,7 +185,7 @@ class WorkingOnly:
         return draft
 
 
-_TOO_LONG: Final = "The document has an integer beyond 64 bits, which a repair would round. Its sender must correct it."
+_TOO_LONG: Final = "The document has an integer beyond 64 bits, which a repair would round. The sender must correct it."
 _ONLY_SENDER: Final = handoff_file.STRICT.code
 
 TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())

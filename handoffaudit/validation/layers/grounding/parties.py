@@ -36,7 +36,7 @@ _MORE = re.compile(
     r"|secur\w+ (?:a|the|their|an) [\w -]{0,25}(?:win|victory)|claim\w* [\w -]{0,20}victory|(in favou?r of))\b",
     re.IGNORECASE,
 )
-# Victor and Victory are names.
+# `victor` must be in lower case, because Victor and Victory can be names.
 _FINAL = re.compile(r"(?i:\b(?:final|won|win|ended)\b|defeat)|victor")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NEAR = 32

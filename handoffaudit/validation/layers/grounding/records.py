@@ -77,7 +77,7 @@ def records_of(text: str) -> Records | None:
         try:
             return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
         except ValueError:
-            # Python refuses to write an integer of more than 4,300 digits, which a hexadecimal literal can be.
+            # Python converts no integer of more than 4,300 digits to text. A hexadecimal literal can be so large.
             return None
     # A text whose lines are longer than this limit on average is prose.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):

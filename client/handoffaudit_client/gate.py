@@ -23,7 +23,7 @@ _POLL_SECONDS = 2.0
 
 _FIRST_PAUSE = 0.05
 
-# A question about a stored handoff has at least this time. In less, a slow server would never tell the decision.
+# The least seconds for a request about a stored handoff. With less time, a slow server could never tell the decision.
 _LEAST_SECONDS = 3.0
 
 _JUDGED = (200, 202)
@@ -113,10 +113,11 @@ class Gate:
     def _call(
         self, method: str, path: str, left: float, least: float = _LEAST_SECONDS, *, idempotency_key: str = ""
     ) -> Answer:
-        """Return an answer about the handoff; try again within `left` seconds while the server is busy or broken.
+        """Return an answer about the handoff; try again while the server is busy or broken.
 
-        The server may wait within `left` seconds, but has at least `least` seconds to answer. Raises `Unreachable`
-        without a usable answer in time, and `_NotAllowed` if a GET finds no handoff that the key may read.
+        The server may wait for a decision within `left` seconds. The time for all tries is `left` or `least` seconds,
+        whichever is more. Raises `Unreachable` without a usable answer in that time, and `_NotAllowed` if a GET finds
+        no handoff that the key may read.
         """
         ends = time.monotonic() + left
         until = ends + max(least - left, 0.0)

@@ -101,7 +101,7 @@ def handoff_id_of(trace: str, call_id: str) -> str:
     """
     import uuid
 
-    # An id from JSON can have half of a surrogate pair, which UTF-8 cannot.
+    # An id from JSON can have half of a surrogate pair, which UTF-8 cannot encode.
     name = f"{trace}\n{call_id}".encode("utf-8", "replace").decode()
     return str(uuid.uuid5(uuid.UUID(_NAMESPACE), name))
 

@@ -152,7 +152,7 @@ def _fit(submission: dict[str, Any]) -> dict[str, Any]:
     for name in ("context", "evidence", "tool_result"):
         found = _cut_part(found, name, 4)
     for name, form in (("context", _to_object), ("evidence", _to_pieces)):
-        # A value with too many parts was cut to a text, which the server would refuse.
+        # `_cut_part` makes a text of a value with too many parts, and the server refuses a text here.
         if isinstance(found.get(name), str):
             found[name] = form(found[name])
     return found

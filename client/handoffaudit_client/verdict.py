@@ -83,8 +83,8 @@ class Verdict:
     def wait(self, timeout: float = 300.0) -> Verdict:
         """Wait at most `timeout` seconds for the decision, and return the verdict.
 
-        A slow server has at least 3 seconds to answer. A final verdict is returned at once. Never raises because of the
-        server: without a decision in time, the returned verdict is still open.
+        A slow server has at least 3 seconds to answer, even if `timeout` is shorter. A final verdict is returned at
+        once. Never raises because of the server: without a decision in time, the returned verdict is still open.
         """
         return self._ask(timeout) if self.is_open and self._ask else self
 

@@ -21,7 +21,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity, decisions, queue, undo
-from handoffaudit.handoffs.review.base import MAX_NOTE, NoReviewer
+from handoffaudit.handoffs.review.base import MAX_NOTE
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
@@ -136,16 +136,7 @@ class _Common(TypedDict):
 
 
 def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
-    """Return the member with this name, ignoring case as sign-in does; None without a name.
-
-    Raise `NoReviewer` if there is no such reviewer.
-    """
-    if not name:
-        return None
-    found = next((one for one in activity.list_reviewers(tenant) if one.get_username().lower() == name.lower()), None)
-    if found is None:
-        raise NoReviewer(name)
-    return found
+    return activity.find_reviewer(tenant, name) if name else None
 
 
 class AssignmentIn(Schema):

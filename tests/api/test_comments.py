@@ -5,6 +5,7 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Comment
+from handoffaudit.handoffs.review import activity
 from tests.api.support import problem
 from tests.handoffs.review.support import colleague
 from tests.handoffs.support import held, judged, payload
@@ -52,6 +53,15 @@ def test_a_handoff_is_assigned_to_a_reviewer_and_to_nobody(
         assert api.post(address, json={"to": None}).json()["version"] == handoff.version + 2
         problem(api.post(address, json={"to": None, "note": "Done."}), 409)
         problem(api.post(address, json={}), 422)
+
+
+def test_every_reviewer_is_found(api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MOST_REVIEWERS", 1)
+    for name in ("bo", "zoe"):
+        colleague(tenant, name)
+    address = f"/handoffs/{judged(tenant, payload()).pk}/assign"
+    assert api.post(address, json={"to": "Zoe"}).json()["passed_on"]["to"] == "zoe"
+    assert problem(api.post(address, json={"to": "zoe\0"}), 422)["field"] == "to"
 
 
 def test_the_documented_example_assigns(api: httpx.Client, tenant: Tenant) -> None:

@@ -235,8 +235,19 @@ def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
 
 def list_reviewers(tenant: Tenant) -> list[Person]:
     """Return the people to whom a handoff can be assigned, sorted by name."""
-    rows = Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
-    return list(rows.order_by("username")[:MOST_REVIEWERS])
+    return list(_reviewers(tenant).order_by("username")[:MOST_REVIEWERS])
+
+
+def find_reviewer(tenant: Tenant, name: str) -> Person:
+    """Return the reviewer with this name, ignoring case as sign-in does. Raise `NoReviewer`."""
+    found = None if "\x00" in name else _reviewers(tenant).filter(username__iexact=name).first()
+    if found is None:
+        raise NoReviewer(name)
+    return found
+
+
+def _reviewers(tenant: Tenant) -> "QuerySet[Person]":
+    return Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
 
 
 @dataclass(frozen=True, slots=True)

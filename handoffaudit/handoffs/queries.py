@@ -298,7 +298,10 @@ class JudgedSummary:
 
 
 def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary]:
-    """Return the summaries of the judged handoffs among these, in one query for each 100 handoffs."""
+    """Return the summaries of the judged handoffs among these, in one query for each 100 handoffs.
+
+    Declined handoffs take one more query, and each unreadable handoff among them another.
+    """
     found: dict[UUID, JudgedSummary] = {}
     rows = of_tenant(tenant).exclude(state__in=WAITING_STATES).exclude(verdict=None)
     ordered = sorted(pks)
@@ -312,6 +315,9 @@ def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary
                 if escalated and state == State.REJECTED:
                     verdict["recommended_action"] = Action.ESCALATE.value
                 found[pk] = JudgedSummary(state, verdict)
+    for handoff in rows.filter(pk__in=[pk for pk, one in found.items() if one.state == State.DECLINED]):
+        if _is_asked_again(handoff):
+            found[handoff.pk].verdict["recommended_action"] = Action.RETRY.value
     return found
 
 

@@ -106,6 +106,15 @@ def test_what_could_not_be_read_is_not_approved_and_its_sender_is_told_to_send_a
     assert last["reason"] == "Please send it again: what arrived could not be read. seen"
 
 
+def test_a_batch_repeats_that_an_unreadable_handoff_is_asked_for_again(api: httpx.Client) -> None:
+    sent = [{"document": {"foo": 1}, "handoff_id": "h"}]
+    pk = api.post("/handoffs/batch", json=sent).json()["items"][0]["id"]
+    for decision, action in (("decline", None), ("reopen", None), ("resend", "retry")):
+        review(api, pk, decision)
+        (item,) = api.post("/handoffs/batch", json=sent, headers={"Prefer": "wait=5"}).json()["items"]
+        assert (item["status"], item["verdict"]["recommended_action"]) == (200, action)
+
+
 def test_lists_say_nothing_of_it(api: httpx.Client) -> None:
     submitted(api, held())
     (listed,) = api.get("/handoffs").json()["items"]

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import structlog
 from django.db import DatabaseError, connections, models, transaction
 from django.db.models import Model, QuerySet
+from django.db.models.functions import Collate
 from django.utils import timezone
 
 from handoffaudit import problem_types
@@ -231,8 +232,10 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
     first, gone = midnight_of(moment), 0
     for aggregate in (HOURLY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS):
         length = len(aggregate.numbers)
-        # Transactions that count handoffs change the rows in the same order, so no deadlock is possible.
-        of_day = aggregate.read(tenant, first, first + _DAY).select_for_update().order_by(*aggregate.key)
+        # Transactions that count handoffs change the rows in the same order, so no deadlock is possible. They compare
+        # texts as Python does, and not by the rules of the database's language.
+        texts = [Collate(name, "C" if db.is_postgresql() else "BINARY") for name in aggregate.key[2:]]
+        of_day = aggregate.read(tenant, first, first + _DAY).select_for_update().order_by("hour", *texts)
         list(of_day.filter(hour=first).values_list("pk"))
         rows = of_day.exclude(hour=first).values_list("pk", *aggregate.key, *aggregate.numbers)
         later = list(rows[:ROLLED_UP_AT_ONCE])

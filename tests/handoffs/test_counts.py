@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts, judge, recount
@@ -301,3 +301,23 @@ def test_the_hours_of_a_day_are_added_up_however_many_counts_its_first_hour_has(
         assert [counts.roll_up(tenant, day) for _ in range(3)] == [1, 1, 0]
     assert list(HourlyCount.objects.values_list("hour", "number")) == [(day, 3)]
     assert list(HourlySource.objects.values_list("hour", *counts.OUTCOMES)) == [(day, 3, 0, 0, 0)]
+
+
+@pytest.mark.skipif(
+    "connection.vendor != 'postgresql'", reason="SQLite has no collations of a language and locks no rows"
+)
+def test_the_hours_of_a_day_are_locked_in_the_order_of_the_counts(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            'ALTER TABLE "handoffs_hourlycount" ALTER COLUMN "source_agent_id" TYPE varchar(200) COLLATE "und-x-icu"'
+        )
+    monkeypatch.setattr(counts, "ROLLED_UP_AT_ONCE", 1)
+    day = datetime(2024, 1, 1, tzinfo=UTC)
+    for source in ("a", "B"):
+        place = CountKey(tenant.pk, day + timedelta(hours=1), "type", source, "target")
+        counts.apply(counts.count_transition(place, (), "", "accepted"))
+    with transaction.atomic():
+        counts.roll_up(tenant, day)
+    assert list(HourlyCount.objects.filter(hour__gt=day).values_list("source_agent_id", flat=True)) == ["a"]

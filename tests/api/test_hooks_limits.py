@@ -90,6 +90,15 @@ def test_an_event_as_large_as_is_taken(gate: httpx.Client) -> None:
     assert Handoff.objects.count() == 1
 
 
+@pytest.mark.parametrize(("prompt", "form"), [("List.", "delegation"), ("x" * 500_000, "claude-code")])
+def test_a_long_last_message_is_checked(prompt: str, form: str, api: httpx.Client) -> None:
+    task = before()
+    post(api, task | {"tool_input": task["tool_input"] | {"prompt": prompt}}, timeout=0)
+    post(api, start(), timeout=0)
+    answer = post(api, stop(text="x" * 600_000), timeout=0)
+    assert Handoff.objects.get(pk=answer["handoff_id"]).format == form
+
+
 @pytest.mark.parametrize("sent", [before(), after(), start(), stop()], ids=lambda sent: sent["hook_event_name"])
 def test_any_value_of_any_id_is_answered(sent: dict[str, Any], api: httpx.Client) -> None:
     for field in ("session_id", "tool_use_id", "workflow_id", "agent_id", "agent_type", "tool_name"):

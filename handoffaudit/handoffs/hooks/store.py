@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -27,7 +27,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.claude_code import MAIN
-from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.json_text import compact, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean, clean_or_empty
@@ -218,7 +218,7 @@ def deliverable_of(event: Event) -> str:
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
     """Return a document with the call that handed the task out, the agent's last message as its result, and the event.
 
-    If the call or the message is unknown, return the event alone.
+    If the call or the message is unknown, or the document is too large to accept, return the event alone.
     """
     call = _read_call(tenant, row)
     if not call.get("prompt") or not event.last_message:
@@ -227,9 +227,13 @@ def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[b
         "tool": {"name": "Agent", "parameters": call, "result": event.last_message},
         "sessionId": event.session_id,
         "workflowId": event.workflow,
-        "event": orjson.Fragment(event.raw.removeprefix(b"\xef\xbb\xbf")),
+        # The message is the result already.
+        "event": {name: value for name, value in event.document.items() if name != "last_assistant_message"},
     }
-    return orjson.dumps(document), delegation.NAME
+    joined = compact(document)
+    if len(joined) > settings.MAX_BODY_BYTES:
+        return event.raw, claude_code.NAME
+    return joined, delegation.NAME
 
 
 def _read_call(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:

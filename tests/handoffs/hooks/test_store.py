@@ -77,7 +77,8 @@ def test_what_an_agent_in_the_background_says_is_held_against_its_task(workers: 
     answer = tell(tenant, stop(), seconds=WAIT)
     assert (answer["status"], answer["decision"]) == ("FAILED", "block")
     document = orjson.loads(bytes(Handoff.objects.order_by("id")[1].body.original))
-    assert document["event"] == stop()
+    assert document["tool"]["result"] == stop()["last_assistant_message"]
+    assert document["event"] | {"last_assistant_message": FOUND} == stop()
     assert document["tool"]["parameters"] == before()["tool_input"]
 
 

@@ -105,7 +105,7 @@ def delegation(document: Document) -> Delegation:
 
 
 def is_hook(document: Document) -> bool:
-    return "hook_event_name" in document or "tool_name" in document
+    return bool(document.get("hook_event_name")) or "tool_name" in document
 
 
 def recognise(document: Document) -> bool:

@@ -60,6 +60,14 @@ def test_the_own_spelling_wrapped_and_bare() -> None:
     assert wrapped.event.phase_id == "semantic_Task_6f0d2c4e"
 
 
+@pytest.mark.parametrize("name", ["", None])
+def test_a_delegation_with_an_empty_event_name_is_a_call(name: str | None) -> None:
+    call = {"tool": {"name": "Task", "parameters": {"prompt": "p"}, "result": FOUND}, "sessionId": SESSION}
+    event = read_event(sent(call | {"hook_event_name": name})).event
+    assert event is not None
+    assert (event.name, event.call.tool, event.call.prompt, event.workflow) == (Name.CALL, "Task", "p", SESSION)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

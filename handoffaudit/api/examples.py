@@ -158,7 +158,12 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "description": "The id, if the document has none. The same content under the same id is stored once; other "
             "content is answered 409, unless the stored document is unreadable.",
         },
-        "agent": {"type": "string", "maxLength": 200, "description": "The source agent, if the document names none."},
+        "agent": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "The source agent of a handoff file or a framework record that names none. Other formats do "
+            "not use it.",
+        },
         "sent_at": {
             "type": "string",
             "format": "date-time",

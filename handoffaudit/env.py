@@ -77,11 +77,13 @@ def secret_key(folder: Path) -> str:
     return path.read_text().strip()
 
 
-def positive(name: str, default: int) -> int:
-    """Return a whole number of 1 or more."""
+def positive(name: str, default: int, most: int | None = None) -> int:
+    """Return a whole number from 1 to `most`."""
     value: int = env.int(name, default)
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: set it to a whole number of 1 or more.")
+    if most is not None and value > most:
+        raise ImproperlyConfigured(f"{name} is {value}: set it to a whole number of at most {most}.")
     return value
 
 

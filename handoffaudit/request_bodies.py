@@ -31,7 +31,7 @@ LEAST_BYTES_PER_SECOND = 4096
 # After this many seconds without received data, a connection counts as silent instead of slow (`is_too_slow`).
 PAUSE_SECONDS = 5.0
 
-# A silent connection is ended after this many seconds. By default, no request waits this long for a verdict.
+# A silent connection is ended after this many seconds. No request may wait this long for a verdict (`settings.py`).
 SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")
@@ -117,7 +117,7 @@ class Guard:
                 received = traffic.received - known.before.received
                 seconds = now - (known.began if received else known.since)
                 if is_too_slow(seconds, received, traffic.silent):
-                    log.warning("a connection was ended: its body came too slowly", seconds=round(seconds))
+                    log.warning("a slow connection was ended", seconds=round(seconds))
                     with contextlib.suppress(OSError):
                         connection.shutdown(socket.SHUT_RDWR)
                     continue
@@ -128,13 +128,13 @@ class Guard:
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
     """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    A silent connection may have sent its whole request and wait for a verdict, so it gets much more time than a
-    connection that sends slowly.
+    A silent connection may have sent its whole request, and wait for a verdict or receive a download that pauses, so it
+    gets much more time than a connection that sends slowly.
     """
     if seconds < DEADLINE_SECONDS:
         return False
     if not received or silent >= PAUSE_SECONDS:
-        return silent >= SILENT_SECONDS
+        return min(seconds, silent) >= SILENT_SECONDS
     return received < seconds * LEAST_BYTES_PER_SECOND
 
 

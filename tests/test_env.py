@@ -10,6 +10,7 @@ from handoffaudit import env
 from handoffaudit.cli import Stop
 from handoffaudit.cli.terminal import data_folder
 from handoffaudit.env import amount, check_prices, web_address
+from handoffaudit.request_bodies import SILENT_SECONDS
 
 
 @pytest.mark.parametrize("value", ["localhost", "gateway.example.com:8080", "ftp://example.com"])
@@ -39,6 +40,15 @@ def test_an_amount_is_a_number_of_0_or_more(monkeypatch: pytest.MonkeyPatch, val
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_DAILY_USD", value)
     with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_DAILY_USD is"):
         amount("HANDOFFAUDIT_MODEL_DAILY_USD", 10.0)
+
+
+def test_a_wait_ends_before_its_connection_counts_as_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "HANDOFFAUDIT_MAX_WAIT_SECONDS"
+    monkeypatch.setenv(name, "120")
+    assert env.positive(name, 60, most=120) == 120 < SILENT_SECONDS
+    monkeypatch.setenv(name, "121")
+    with pytest.raises(ImproperlyConfigured, match=f"{name} is 121: set it to a whole number of at most 120"):
+        env.positive(name, 60, most=120)
 
 
 def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

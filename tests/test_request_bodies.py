@@ -88,6 +88,10 @@ def test_slow_bodies_hold_so_many_threads_of_one_sender_and_of_all(monkeypatch: 
         (60.0, 600, 59.0, False),
         (200.0, 600, 199.0, True),
         (200.0, 0, 200.0, True),
+        # The answer to a request that arrived long ago is a large download, and pauses.
+        (11.0, 0, 200.0, False),
+        (149.0, 0, 900.0, False),
+        (150.0, 0, 900.0, True),
     ],
 )
 def test_which_connection_is_too_slow(seconds: float, received: int, silent: float, expected: bool) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import uuid4
 
 import msgspec
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -228,8 +228,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     if prepared is None:
         return Counter()
     attempts.number([prepared])
-    _name(prepared)
-    ingest_store.insert_handoffs([prepared], actor, f"repair, try {attempt.number}: {attempt.name}")
+    _insert(prepared, actor, f"repair, try {attempt.number}: {attempt.name}")
     if attempt.verdict.pending and attempt is result.repaired:
         # The LLM has not judged the candidate yet. The final verdict follows later, as for any submission.
         transaction.on_commit(notify.notify_workers)
@@ -249,8 +248,13 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     return deltas
 
 
-def _name(handoff: PreparedHandoff) -> None:
-    """Set the `handoff_id` of a candidate: its lineage with the attempt number, or a UUID if that id is taken."""
-    name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
-    taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()
-    handoff.handoff_id = str(handoff.id) if taken else name
+def _insert(handoff: PreparedHandoff, actor: Actor, reason: str) -> None:
+    """Insert a candidate. Its `handoff_id` is its lineage with the attempt number, or a UUID if that id is taken."""
+    handoff.handoff_id = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
+    try:
+        # A sender can take the id at any time, so only the insert shows whether the id is free.
+        with transaction.atomic():
+            ingest_store.insert_handoffs([handoff], actor, reason)
+    except IntegrityError:
+        handoff.handoff_id = str(handoff.id)
+        ingest_store.insert_handoffs([handoff], actor, reason)

@@ -1,9 +1,11 @@
 """Tests of repair candidates for rejected handoffs, stored as new attempts."""
 
+import threading
 from dataclasses import replace
 
 import orjson
 import pytest
+from django.db import connection, transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
@@ -11,7 +13,7 @@ from handoffaudit.handoffs import attempts, lineage, queries, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import decisions, queue
 from handoffaudit.policy.kinds import strictness
-from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
+from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -126,6 +128,26 @@ def test_a_repair_that_a_sender_named_already_gets_another_name(tenant: Tenant) 
     judged(tenant, without_meta(), handoff_id="h", repair=True)
     repaired = Handoff.objects.get(repaired=True)
     assert repaired.handoff_id == str(repaired.pk)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+@pytest.mark.django_db(transaction=True)
+def test_a_repair_that_a_sender_names_meanwhile_gets_another_name(tenant: Tenant) -> None:
+    def repair() -> None:
+        try:
+            judged(tenant, without_meta(), handoff_id="h", repair=True)
+        finally:
+            connection.close()
+
+    worker = threading.Thread(target=repair)
+    with transaction.atomic():
+        submit(tenant, payload(handoff_id="h~2"))
+        worker.start()
+        worker.join(0.3)
+    worker.join(60)
+    repaired = Handoff.objects.get(repaired=True)
+    assert (repaired.handoff_id, repaired.state) == (str(repaired.pk), State.ACCEPTED)
+    assert Handoff.objects.get(handoff_id="h").state == State.SUPERSEDED
 
 
 def test_of_two_who_repair_at_once_the_second_is_told(tenant: Tenant) -> None:

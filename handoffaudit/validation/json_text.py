@@ -248,19 +248,24 @@ def data_hash(record: Record) -> str:
     return sha256_hex(canonical(record.data))
 
 
-def repetition_key(record: Record) -> str:
-    """Return the hash of the handoff's data, or an empty text if all values are empty.
+# Values without data: empty values, and an empty result that a program has written as a text.
+_EMPTY: Final[tuple[Any, ...]] = ("", None, [], {})
+_NOTHING: Final = (*_EMPTY, "null", "None", "[]", "{}", '""')
 
-    Repeated empty data does not count as a repetition.
+
+def repetition_key(record: Record) -> str:
+    """Return the hash of the handoff's data, or an empty text if all values are empty, or are empty JSON as a text.
+
+    Repeated empty data does not count as a repetition: two different questions may have no answer.
     """
-    return data_hash(record) if has_data(record) else ""
+    return data_hash(record) if any(value not in _NOTHING for value in record.data.values()) else ""
 
 
 def has_data(record: Record) -> bool:
     """Return whether the data has a value that is not empty."""
     # Nearly always, the first value decides.
     for value in record.data.values():  # noqa: SIM110 -- `any` with a generator takes three times as long
-        if value not in ("", None, [], {}):
+        if value not in _EMPTY:
             return True
     return False
 

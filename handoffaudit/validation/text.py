@@ -46,41 +46,54 @@ _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
 # Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
+# A character that JSON inside a text writes with ASCII characters. JSON inside JSON has more than one backslash.
+_ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _ASCII = bytes(range(128))
 
 
 class PlainText(NamedTuple):
-    """A text without hidden characters, and the place of each of its characters in the original text.
+    """A text without hidden characters and escaped letters, and the span of each character in the original text.
 
     `places` is None if the two texts have the same length.
     """
 
     text: str
-    places: list[int] | None = None
+    places: list[tuple[int, int]] | None = None
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
-        """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits."""
-        if text.isascii() or not _is_suspect(text):
+        """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits.
+
+        An escaped letter, such as `\\u00fc` in JSON inside the text, becomes the letter.
+        """
+        is_suspect = not text.isascii() and _is_suspect(text)
+        if is_suspect:
+            text = _DISGUISED.sub(_undisguise, text)
+        replaced = [(*match.span(), "") for match in _HIDDEN.finditer(text)] if is_suspect else []
+        if "\\u" in text:
+            escapes = ((*match.span(), chr(int(match[1], 16))) for match in _ESCAPE.finditer(text))
+            replaced = sorted([*replaced, *(escape for escape in escapes if escape[2].isalpha())])
+        if not replaced:
             return cls(text)
-        text = _DISGUISED.sub(_undisguise, text)
-        if not _HIDDEN.search(text):
-            return cls(text)
-        places: list[int] = []
+        parts: list[str] = []
+        places: list[tuple[int, int]] = []
         at = 0
-        for match in _HIDDEN.finditer(text):
-            places.extend(range(at, match.start()))
-            at = match.end()
-        places.extend(range(at, len(text)))
-        return cls(_HIDDEN.sub("", text), places)
+        for start, end, char in replaced:
+            parts += text[at:start], char
+            places.extend((place, place + 1) for place in range(at, start))
+            if char:
+                places.append((start, end))
+            at = end
+        places.extend((place, place + 1) for place in range(at, len(text)))
+        return cls("".join(parts) + text[at:], places)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of the original text from the first to the last character of a span of the plain text."""
         if self.places is None or start >= end:
             return start, end
-        return self.places[start], self.places[end - 1] + 1
+        return self.places[start][0], self.places[end - 1][1]
 
 
 def _is_suspect(text: str) -> bool:

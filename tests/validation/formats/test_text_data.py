@@ -104,6 +104,12 @@ def test_empty_data_is_a_warning(data: Any) -> None:
     assert repetition_key(record_of(payload(data=data))) == ""
 
 
+@pytest.mark.parametrize("text", ["null", "None", "[]", "{}", '""'])
+def test_an_empty_result_as_text_is_no_repetition(text: str) -> None:
+    assert repetition_key(record_of(payload(data=text))) == ""
+    assert repetition_key(record_of(payload(data={"text": text, "status": "done"}))) != ""
+
+
 @pytest.mark.parametrize("data", [{"n": 0}, {"ok": False}, "0", {"text": "x"}])
 def test_data_with_a_value_is_not_empty(data: Any) -> None:
     assert codes(judge(payload(data=data))) == []

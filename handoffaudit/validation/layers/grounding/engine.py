@@ -85,7 +85,7 @@ def _replace_span(mark: Mark, span: tuple[int, int]) -> Mark:
 
 def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, whole: bool, is_own: bool) -> list[Mark]:
     is_data = is_json(text)
-    text = text if is_data else blank_escapes(text)
+    text = blank_escapes(text, is_data=is_data)
     values = values_in(text, quotes=not is_data, most=most)
     lookup = Lookup(text, index)
     found = _find_values(lookup, values)

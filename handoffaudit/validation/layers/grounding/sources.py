@@ -86,7 +86,7 @@ class SourceIndex:
         self.sources = sources
         self.names = names or SourceNames()
         texts = [source.text for source in sources]
-        self._texts = [text if text.isascii() else PlainText.of(text).text for text in texts]
+        self._texts = [PlainText.of(text).text for text in texts]
         self.text = _SEPARATOR.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
             self._texts = [_unescape(text) for text in self._texts]

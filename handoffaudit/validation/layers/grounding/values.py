@@ -44,7 +44,8 @@ _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
 # In a text that is not JSON, a backslash before a lower-case word begins a command of LaTeX, such as `\nu`.
-_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|(?:\\[nrt])+(?![a-z])")
+_CODE_POINT = re.compile(r"\\u[0-9a-fA-F]{4}")
+_ESCAPE = re.compile(rf"{_CODE_POINT.pattern}|\\x[0-9a-fA-F]{{2}}|(?:\\[nrt])+(?![a-z])")
 _REST_OF_TOKEN = re.compile(r"[\w-]*")
 
 # The groups that end the match of a number.
@@ -85,9 +86,14 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
     return found[:most]
 
 
-def blank_escapes(text: str) -> str:
-    """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them."""
-    return _ESCAPE.sub(_blank, text) if "\\" in text else text
+def blank_escapes(text: str, *, is_data: bool = False) -> str:
+    """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them.
+
+    In JSON (`is_data`), line breaks and tabs stay escaped, because the numbers of a list follow them.
+    """
+    if "\\" not in text:
+        return text
+    return (_CODE_POINT if is_data else _ESCAPE).sub(_blank, text)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 """Claims against their sources: what is grounded, what is derived, what is neither, and where it stands."""
 
+import json
 from functools import partial
 
 import pytest
@@ -99,13 +100,31 @@ def test_hidden_characters_and_other_digits_hide_no_value(claim: str, written: s
     assert (mark.status, mark.text, claim[mark.start : mark.end]) == ("ungrounded", text, written)
 
 
-def test_hidden_characters_are_removed_in_time_in_proportion_to_the_text() -> None:
-    assert grows_linearly(lambda size: partial(ground, "4\u200b\uff11" * (size // 3), INDEX), 8_000)
+@pytest.mark.parametrize("part", ["4\u200b\uff11", r"\u00e9", "\\\\\\"])
+def test_hidden_characters_and_escapes_are_read_in_time_in_proportion_to_the_text(part: str) -> None:
+    assert grows_linearly(lambda size: partial(ground, r"\u " + part * (size // len(part)), INDEX), 8_000)
 
 
 def test_hidden_characters_of_a_source_hide_no_value() -> None:
     index = SourceIndex.of([Source("context.page", "Revenue was 4\u200b7\ufeff11 euros, \uff13\uff15 in May.")])
     assert [mark.status for mark in values("It was 4711 euros, 35 in May", index)] == ["grounded", "grounded"]
+
+
+@pytest.mark.parametrize("nested", [1, 2])
+def test_an_escaped_letter_of_a_source_hides_no_name(nested: int) -> None:
+    source = {"city": "Z\u00fcrich", "guest": "Jos\u00e9 Pe\u00f1a", "hotel": "Caf\u00e9 M\u00fcller"}
+    text = json.dumps(source) if nested == 1 else json.dumps({"content": json.dumps(source)})
+    claim = "Jos\u00e9 Pe\u00f1a stays at Caf\u00e9 M\u00fcller in Z\u00fcrich, not at Caf\u00e9 M\u00f6ller."
+    marks = values(claim, SourceIndex.of([Source("context.page", text)]))
+    assert [mark.text for mark in marks if mark.status == "ungrounded"] == ["M\u00f6ller"]
+
+
+def test_a_name_with_escaped_letters_has_its_span() -> None:
+    claim = json.dumps({"guest": "Mr. Ren\u00e9 Pe\u00f1\u00e0", "nights": "5\u00a0in Porto"})
+    index = SourceIndex.of([Source("context.page", "Ren\u00e9 Pe\u00f1\u00e0 stays 5 nights in Porto.")])
+    marks = [(mark.kind, mark.text, claim[mark.start : mark.end]) for mark in ground(claim, index)]
+    assert ("name", "Ren\u00e9 Pe\u00f1\u00e0", r"Ren\u00e9 Pe\u00f1\u00e0") in marks
+    assert "identifier" not in {kind for kind, *_ in marks}
 
 
 def test_grounded_says_where() -> None:

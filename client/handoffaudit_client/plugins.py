@@ -59,7 +59,7 @@ class Memory(Generic[Key, Value]):
             return self._entries.pop(key, None)
 
 
-# Ids of handoffs that a gate of this process has submitted: an observer does not send them again.
+# Ids of handoffs that a gate of this process has submitted: plug-ins that only observe do not send them again.
 gated: Memory[str, bool] = Memory()
 
 

@@ -91,8 +91,8 @@ def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 
     Each line of a FILE (JSONL) is one labelled item: your own review, or a text with its source. A FILE can be gzipped.
-    - is standard input, which --with-model cannot use. Each file is measured separately. `python -m evals` in a
-    checkout of the source code also reads public corpora.
+    The FILE - is standard input, which --with-model cannot use. Each file is measured separately. `python -m evals` in
+    a checkout of the source code also reads public corpora.
 
     With --with-model, an LLM also checks each item, beside the local layers. The LLM is asked with your own key. The
     command shows the cost first. Run the command again to continue an interrupted run.

@@ -33,8 +33,8 @@ LIVE = timedelta(hours=1)
 class Measured:
     """A measured value, and the number of handoffs that the alert rule is about, such as the rejected handoffs.
 
-    `value` has the unit of the alert rule. The rejection rate is None if fewer judged handoffs came than the rule
-    demands (`minimum`).
+    For the age of the queue, `number` is 1 if a handoff waits, else 0. `value` has the unit of the alert rule. The
+    rejection rate is None if fewer judged handoffs came than the rule demands (`minimum`).
     """
 
     value: float | None

@@ -54,7 +54,7 @@ _MOST_CODES: Final = 1_000
 _SLASHES: Final = r"\\{1,8}"
 _STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
 _ESCAPED: Final = '"/'
-# A run of backslashes goes with the next character, because in JSON that character may begin with backslashes, too.
+# A run of backslashes and the next character are one part, because JSON may escape a character with backslashes.
 _PARTS: Final = re.compile(r"\\+[^\\]?|[^\\]")
 _BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?<=\\u00[01][0-9a-fA-F]))"
 _AFTER: Final = r"(?!\w)"

@@ -207,7 +207,10 @@ def _draw_labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
 
 
 def _select_labels(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
-    """Yield the bars to label with their positions: the first bar of each label, at least `every` bars apart."""
+    """Yield the number of each bar under which its label is written, and the bar.
+
+    A label is written under its first bar that is at least `every` bars after the previous written label, if any.
+    """
     free, label = 0, None
     for number, bar in enumerate(bars):
         if number >= free and bar.label != label:

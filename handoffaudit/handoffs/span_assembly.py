@@ -1,8 +1,8 @@
 """The periodic job that finds the handoffs in the spans of a trace, and stores them as any other handoff.
 
 A trace is looked at soon after its root ended, when it has been quiet for a while, when its missing spans are no longer
-expected, and before its spans are removed. Each look finds all handoffs again. Handoffs and tool results that are
-stored already do not change.
+expected, and before its spans are removed. Each look finds all handoffs again. A stored handoff does not change. A
+stored tool result is replaced only by a result of a better grade.
 """
 
 import time
@@ -116,7 +116,7 @@ _MOST_TRIES: Final = 5
 # At most this many other traces of a conversation are loaded, the newest first.
 _MOST_JOINED: Final = 20
 _HANDOFFS_AT_ONCE: Final = 500
-# While a parent span is missing, a handoff with an inferred part waits this many times `TELEMETRY_QUIET_SECONDS`.
+# A handoff that a missing span would probably change waits this many times `TELEMETRY_QUIET_SECONDS` for the span.
 _PATIENCE: Final = 30
 # A trace remembers at most this many refused handoffs. Further refused handoffs are offered again at the next look.
 _MOST_REFUSED: Final = 1_000
@@ -269,7 +269,7 @@ def _look(
 
 
 def _list_joined(rows: Sequence[TelemetryTrace]) -> list[TelemetryTrace]:
-    """Return the newest other traces of the conversation of some traces, as far as there is room for their spans."""
+    """Return the newest other traces of the conversation that `rows` share, as many as fit into memory."""
     first = rows[0]
     if not first.conversation:
         return []

@@ -1,4 +1,4 @@
-"""Policies of agents: declared routes, which forms show as lines (`planner -> critic`), roles, and known agents."""
+"""Policies of agents: declared routes (in forms, lines such as `planner -> critic`), roles, and known agents."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -82,7 +82,7 @@ def routes_to_text(rows: Iterable[DeclaredRoutes]) -> str:
 def parse_routes_text(text: str) -> tuple[DeclaredRoutes, ...]:
     """Parse text with one route or more in each line; lines with the same source become one row.
 
-    Raise `InvalidPolicy`. Its errors name the line, or the source if several lines are wrong only together.
+    Raise `InvalidPolicy`. An error in a line names the line. An error in the row of several lines names their source.
     """
     routes: list[tuple[str, str]] = []
     errors: list[PolicyError] = []

@@ -34,8 +34,8 @@ class NoSuchVersion(LookupError):
 class Change:
     """One value before and after a change; None means that there was no value.
 
-    `row` is the row's name. A row that was added or deleted is one change of the field `row`. A value inside a field
-    has its path: `layers.chain`, `rules.price_range.threshold`.
+    `row` is the name of the row. `field` is the changed field, or the path of a value in the field: `layers.chain`,
+    `rules.price_range.threshold`. If the whole row was added or deleted, `field` is `WHOLE_ROW`.
     """
 
     row: str

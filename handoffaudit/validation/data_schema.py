@@ -168,8 +168,8 @@ def _for_this_draft(source: Schema) -> None:
 def _validator(
     source: Schema, pattern_size: int, *, checks_formats: bool = False
 ) -> jsonschema_rs.Draft202012Validator:
-    # The default regular expression engine takes linear time, so no pattern runs forever. `offline` prevents the
-    # validator from fetching other documents.
+    # The default regular expression engine backtracks. `RegexOptions` selects the engine that takes linear time, so no
+    # pattern runs forever. `offline` prevents the validator from fetching other documents.
     options = jsonschema_rs.RegexOptions(size_limit=pattern_size)
     return jsonschema_rs.Draft202012Validator(
         source, pattern_options=options, validate_formats=checks_formats, offline=True

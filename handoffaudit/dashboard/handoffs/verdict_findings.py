@@ -146,7 +146,7 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
 def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values in the metadata of a finding, and how many there are.
 
-    A layer lists the first of many values in `values`, and counts all of them in `count`.
+    If there are many values, a layer lists only some in `values`, and `count` is the number of all.
     """
     listed = metadata.get("values")
     if not isinstance(listed, list):
@@ -316,7 +316,7 @@ def fold(shown: Sequence[Finding], every: Sequence[Finding] = (), alike: Groups 
 
 def _folded(listed: Sequence[Listed], every: Sequence[Finding]) -> FoldedFinding:
     values = list(dict.fromkeys(text for issue in every for text in _texts(issue)))
-    # A value may be in several findings, and a finding lists only the first of its values.
+    # Several findings may have the same value, and a finding with many values lists only some of them.
     unlisted = sum(issue.more_values for issue in every if issue.values)
     places = list({issue.pointer: issue for issue in every if issue.field_path}.values())
     hints = {issue.hint for issue in every}

@@ -48,8 +48,9 @@ LONGEST_DAYS: Final = 40
 # The versions that are read to find who last changed each rule.
 MOST_VERSIONS: Final = 1000
 LONGEST_TYPES: Final = 25_000
-# The page shows at most this many of the newest runs, and searches only the newest audit entries about retention.
+# The page shows at most this many of the newest runs.
 MOST_RUNS: Final = 10
+# The page finds the runs among this many of the newest audit entries about retention.
 MOST_ENTRIES: Final = 50
 FOR_GOOD: Final = "kept forever"
 LIKE_OTHERS: Final = "like other types"

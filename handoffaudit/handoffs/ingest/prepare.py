@@ -63,7 +63,8 @@ def expand(sent: Submission) -> list[Submission]:
     """Return one submission for each handoff of a trace export of the OpenAI Agents SDK.
 
     Return any other submission, and an export without handoffs, alone and unchanged. Each handoff gets its part of the
-    export as its document, without prompts, and the id of its span.
+    export as its document, without prompts, and the id of its span. The only handoff of an export keeps the sender's
+    `handoff_id`, if the sender gave this id.
     """
     # Few documents have these bytes. Documents without them need not be parsed here.
     if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):
@@ -108,8 +109,8 @@ class Receipt:
     """The outcome of a submission, with the HTTP `status` of the response.
 
     202: stored. 200: already stored with the same content. 422: stored as rejected, or refused for its tool results.
-    409: a handoff with other content already has the id. 403 or 413: refused. `id` is empty if nothing was stored.
-    `refused_agent` is the agent that the sender's key may not speak for, if this is the reason.
+    409: another handoff has this `handoff_id`; `id` is the id of that handoff. 403 or 413: refused. A refusal has no
+    `id`. `refused_agent` is the agent that the sender's key may not speak for, if this is the reason.
     """
 
     status: int
@@ -129,7 +130,7 @@ class PreparedHandoff:
     The class is not the Django model, because creating a model instance takes a third of the time of the whole ingest.
     If `issues` is not empty, no record could be read, and the handoff is stored as rejected. `named` is False if the
     sender gave no usable id; such a submission never repeats a stored handoff. `lifted` is the judged document, if it
-    is not the document that arrived: an older version that was lifted on request, or the handoff file in a report.
+    is not the document that arrived: a document converted from an older format version, or a report's handoff file.
     `tool_results` were sent beside the document. `note` is the remark of the first event.
     """
 
@@ -289,7 +290,7 @@ def _keep_digits(submission: Submission, record: Record) -> Record:
     exact = json_text.keep_digits(submission.document, record.arrived)
     if exact is record.arrived:
         return record
-    # A trace id that is derived from a document depends on the digits, so the record keeps the first trace id.
+    # A trace id that is derived from a document depends on the digits, so the trace id of `record` is kept.
     envelope = msgspec.structs.replace(submission.envelope, trace_id=record.trace_id or None)
     return formats.read(exact, record.format, envelope).record or record
 
@@ -297,8 +298,8 @@ def _keep_digits(submission: Submission, record: Record) -> Record:
 def _hash_content(submission: Submission, record: Record | None) -> str:
     """Return the hash of the submission's content.
 
-    If the document can be read, whitespace and the order of its keys do not change the hash. If it cannot be read, its
-    hash differs from the hash of the same document in a format in which it can be read.
+    Whitespace and the order of keys do not change the hash of a readable document. If a document is unreadable in the
+    declared format, and arrives again in a format in which it is readable, the two hashes differ.
     """
     digest = hashlib.sha256(json_text.canonical(record.arrived) if record else b"\0" + submission.document)
     envelope, keep = submission.envelope, json_text.keep_digits

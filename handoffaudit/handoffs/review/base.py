@@ -188,7 +188,7 @@ def apply_change(
         db.await_standby()
         raise stale_error(queries.get(tenant, reference)) from None
     except ReviewError:
-        # The reason may be a change that a standby lacks, such as the same decision a moment ago.
+        # The error may come from a change that a standby lacks, such as the same decision a moment ago.
         db.await_standby()
         raise
     long_poll.announce([handoff.pk])

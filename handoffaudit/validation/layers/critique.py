@@ -1,4 +1,4 @@
-"""The critique layer: the opinion of a second LLM, requested if the critique policy of the type calls for it."""
+"""The critique layer: a second opinion of the LLM, requested if the critique policy of the type calls for it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,15 +21,15 @@ LOW_SCORE: Final = Code(
     "critique.low_score",
     Severity.ERROR,
     "Low critique score",
-    what="A second LLM scores the output below the threshold of its type.",
-    why="The second LLM finds the output weak as a whole, so its conclusion may be wrong.",
+    what="The critique scores the output below the threshold of its type.",
+    why="The LLM finds the output weak as a whole, so its conclusion may be wrong.",
     hint="Fix the weaknesses that the critique names, and hand the output over again.",
 )
 REMARK: Final = Code(
     "critique.remark",
     Severity.WARNING,
     "Critique remark",
-    what="A second LLM names a weakness of the output. The metadata contains the LLM's own name for the weakness.",
+    what="The critique names a weakness of the output. The metadata contains the LLM's own name for the weakness.",
     why="The weakness is easier to fix before others build on it.",
     hint="Fix the weakness if the remark is right.",
 )
@@ -161,7 +161,7 @@ def _issues(subject: Subject, opinion: Opinion) -> Iterator[Issue]:
     if opinion.score < least:
         yield make(
             LOW_SCORE,
-            message=f"The second LLM gives the output {opinion.score:.4g}, below {least:g}: {opinion.reasoning}",
+            message=f"The critique gives the output {opinion.score:.4g}, below {least:g}: {opinion.reasoning}",
             expected=least,
             actual=opinion.score,
         )

@@ -1,4 +1,4 @@
-"""Tests of the second LLM's opinion: when the layer asks, and how the answer is used."""
+"""Tests of the critique layer: when the layer asks, and how the answer is used."""
 
 import json
 from typing import Any

@@ -58,6 +58,10 @@ def backup(file: Path) -> None:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+    except FileNotFoundError as error:
+        raise Stop(
+            f"{file} can't be written ({error.strerror}): create its folder, or name a file elsewhere."
+        ) from error
     except (OSError, sqlite3.Error) as error:
         if is_damage(error):
             raise _build_damage_error(database, str(error)) from error

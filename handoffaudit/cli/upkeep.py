@@ -213,6 +213,8 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
         raise Stop(f"--code is {filters.code!r}, which is not a rule code: the product lists all under Help, Codes.")
     left_out = f" {unreadable:,} that are not JSON were left out." if unreadable else ""
     left_out += f" {removed:,} whose documents retention has removed were left out." if removed else ""
+    if reviews and not (written or left_out):
+        left_out = " No matching handoff was decided by a person: decide handoffs on the page Review first."
     click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)
 
 

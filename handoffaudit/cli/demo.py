@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,9 +61,14 @@ def command(port: int, pace: float, keep: str | None, python: str | None, *, onc
             run_crew(supervisor, f"http://127.0.0.1:{port}", [python, "-", str(pace)])
         supervisor.stopping = supervisor.stopping or once
 
-    with tempfile.TemporaryDirectory(prefix="handoffaudit-demo-", ignore_cleanup_errors=True) as folder:
-        os.environ["HANDOFFAUDIT_DATA"] = str(Path(keep).absolute()) if keep else folder
+    # A `TemporaryDirectory` would also be removed by each forked process that ends.
+    folder = str(Path(keep).absolute()) if keep else tempfile.mkdtemp(prefix="handoffaudit-demo-")
+    os.environ["HANDOFFAUDIT_DATA"] = folder
+    try:
         up.serve("127.0.0.1", port, play)
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_python(python: str) -> None:

@@ -348,7 +348,7 @@ def _is_object(line: bytes) -> bool:
 
 def labelled_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     for piece in source.pieces():
-        if piece.text is not None:
+        if piece.text is not None and piece.text.strip():
             yield piece.number, piece.text
 
 

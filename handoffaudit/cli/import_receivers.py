@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import click
 import msgspec
 import orjson
 
@@ -72,19 +73,22 @@ class Server:
             **{name.replace("_", "-"): v for name, v in headers.items()},
         }
         pause = FIRST_PAUSE
-        for is_last in (False,) * (TRIES - 1) + (True,):
+        for number in range(1, TRIES + 1):
             try:
                 self._connection.request(method, self._base + path, body, sent)
                 response = self._connection.getresponse()
                 status, content, retry_after = response.status, response.read(), response.headers.get("Retry-After")
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
-                if is_last:
+                if number == TRIES:
                     raise Stop(f"{self._url} can't be reached ({error}): check it, then {self.again}.", 1) from error
+                # A server may close an idle connection, so the first failure is not reported.
+                if number == 2:
+                    click.echo(f"{self._url} can't be reached ({error}): trying again for about a minute.", err=True)
             else:
                 if status not in BUSY:
                     return status, self._check(status, content)
-                if is_last:
+                if number == TRIES:
                     raise Stop(
                         f"{self._url} is busy ({describe_refusal(status, _parse(content))}): {self.again} later.", 1
                     )

@@ -58,6 +58,10 @@ def backup(file: Path) -> None:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+    except FileNotFoundError as error:
+        raise Stop(
+            f"{file} can't be written ({error.strerror}): create its folder, or name a file elsewhere."
+        ) from error
     except (OSError, sqlite3.Error) as error:
         if is_damage(error):
             raise _build_damage_error(database, str(error)) from error
@@ -209,6 +213,8 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
         raise Stop(f"--code is {filters.code!r}, which is not a rule code: the product lists all under Help, Codes.")
     left_out = f" {unreadable:,} that are not JSON were left out." if unreadable else ""
     left_out += f" {removed:,} whose documents retention has removed were left out." if removed else ""
+    if reviews and not (written or left_out):
+        left_out = " No matching handoff was decided by a person: decide handoffs on the page Review first."
     click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)
 
 

@@ -70,6 +70,13 @@ def test_it_touches_no_file_that_is_there_and_is_for_its_owner_alone(folder):
         assert "is there already" in str(refused.exception), taken
 
 
+def test_a_missing_folder_is_named_with_what_to_do(folder):
+    copy = folder / "backups" / "copy.sqlite3"
+    result = CliRunner().invoke(upkeep.backup, [str(copy)])
+    said = f"{copy} can't be written (No such file or directory): create its folder, or name a file elsewhere."
+    assert str(result.exception) == said
+
+
 def test_broken_off_it_leaves_nothing(folder, monkeypatch):
     _write_on_each_look(folder, monkeypatch, most=3)
     done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")])

@@ -209,6 +209,9 @@ def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(filled
     run("import", "-", folder=elsewhere, text=exported.stdout)
     assert run("export", folder=elsewhere).stdout == exported.stdout
     assert run("export", "--state", "held", folder=elsewhere).stdout == ""
+    undecided = run("export", "--reviews", folder=elsewhere)
+    assert undecided.stdout == ""
+    assert undecided.stderr.startswith("0 handoffs written. No matching handoff was decided by a person: decide ")
 
 
 def test_what_is_exported_is_already_there_where_it_came_from(folder):

@@ -67,3 +67,10 @@ def test_a_damaged_file_is_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: {path} is damaged (")
     assert "stored" not in done.stderr
+
+
+def test_an_empty_file_is_not_called_wrong_json(tmp_path):
+    empty = written(tmp_path / "empty")
+    done = run("eval", empty)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: {empty} holds no labelled data of a known kind. ")

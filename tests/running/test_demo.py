@@ -93,6 +93,8 @@ def test_a_signal_ends_it_and_removes_its_data(start: Start, tmp_path: Path) -> 
     process.terminate()
     assert process.wait(60) == 0
     assert not list(tmp_path.glob("handoffaudit-demo-*"))
+    # No process removes the data while another still uses it.
+    assert "Unrecoverable error" not in printed(tmp_path)
     assert below
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), 20)
 

@@ -141,10 +141,14 @@ def test_a_lost_connection_is_tried_again(server, slept):
     assert server.seen[0] == server.seen[1] == server.seen[2]
 
 
-def test_a_server_that_is_away_is_given_up_in_the_end(slept):
+def test_a_server_that_is_away_is_named_while_the_client_waits_and_is_given_up_in_the_end(slept, capsys):
     with pytest.raises(Stop, match=r"can't be reached .*: check it, then import again"):
         ServerReceiver("http://127.0.0.1:1", "secret").send(ITEMS)
     assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    waiting = capsys.readouterr().err
+    assert waiting.startswith("http://127.0.0.1:1 can't be reached (")
+    assert waiting.endswith("): trying again for about a minute.\n")
+    assert waiting.count("\n") == 1
 
 
 @pytest.mark.parametrize(

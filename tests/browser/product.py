@@ -68,8 +68,8 @@ for n, reason in enumerate(["", "", "file_missing", "json_parse_error", "schema_
     source = "text_fallback" if reason else "handoff_json"
     place = (hour, ("planner", "implementer", "plan_reviewer")[n % 3], ("plan", "implement")[n % 2], "claude")
     file_stats.count_health(made[0].pk, Counter({file_stats.HealthKey(*place, source, reason, ""): n % 4 + 1}))
-# Those of thresholds come and go by themselves.
-for kind in ("would_have_rejected", "model_unavailable"):
+# Alerts of thresholds open and close by themselves, and so does that of an unavailable LLM, because no key is set.
+for kind in ("would_have_rejected", "webhook_failing"):
     alerts.raise_alert(asked.pk, kind, 3)
 about = {"kind": "rejection_rate", "value": 0.61, "acknowledged_by": "handoffaudit"}
 at = timezone.now() - timedelta(hours=2)

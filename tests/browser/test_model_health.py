@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 def test_an_alert_is_acknowledged_without_javascript(open_page, product):
     page = open_page("rui", javascript=False)
     page.goto(f"{product.address}/t/model/diagnostics/model/")
-    alert = page.locator(".alert", has_text="3 handoffs are not checked by the LLM")
+    alert = page.locator(".alert", has_text="3 webhook deliveries failed for good")
     alert.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("The alert is acknowledged.")).to_be_visible()
     expect(page.get_by_role("heading", level=1, name="Settings")).to_be_visible()

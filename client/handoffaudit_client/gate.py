@@ -32,7 +32,7 @@ _LATER = {408, 425, 429}
 
 
 class Gate:
-    """Questions about one handoff, whose submission is the same in each request.
+    """Ask the server about one handoff. Each request sends the same submission.
 
     `passed` is called if the target may start.
     """

@@ -33,8 +33,8 @@ MOST_AGENTS: Final = 20
 
 _WEEK: Final = timedelta(days=7)
 
-# Under the key `MARK`: when the newest report that is known to be sent was due. While no newer report is due, a sweep
-# does not read the database.
+# The entry `MARK` is the due time of the newest report that was sent. While no newer report is due, a sweep does not
+# read the database.
 _sent: dict[str, datetime] = {}
 
 

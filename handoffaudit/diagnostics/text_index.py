@@ -184,7 +184,7 @@ def _move(reached: datetime) -> None:
 
 
 def words_of(tenant_id: int, original: bytes | memoryview) -> str:
-    """Return a text of words: first the word that stands for the tenant, then the distinct words of the document.
+    """Return the word that stands for the tenant and the distinct words of the document, as one text.
 
     Secrets are left out. Only about the first `MOST_TEXT` characters of the document count.
     """

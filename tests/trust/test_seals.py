@@ -237,15 +237,20 @@ def test_handoffs_that_a_retention_run_removes_are_no_problem_from_its_first_bat
     assert AuditEntry.objects.filter(action="retention.begin").count() == 1
 
 
-def test_what_retention_and_erasures_change_during_the_check_is_no_problem(
-    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _confirm_erasure_of_a_sealed_note(tenant: Tenant) -> Handoff:
     handoff = judged(tenant, circular())
     decide(tenant, handoff, note="Ada Lovelace asked for it.")
     seal_all()
     made = erasure.request(tenant=tenant, value="Ada Lovelace", reason="She asked.", actor="ada")
     erasure.run(60.0)
     erasure.confirm(tenant=tenant, erasure=made.pk, actor="ada")
+    return handoff
+
+
+def test_what_retention_and_erasures_change_during_the_check_is_no_problem(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handoff = _confirm_erasure_of_a_sealed_note(tenant)
     read_rows, before = seals.read_rows, timezone.now() + timedelta(minutes=1)
 
     def remove() -> None:
@@ -278,12 +283,7 @@ def test_a_count_of_removed_handoffs_excuses_no_missing_row(tenant: Tenant) -> N
 
 
 def test_rows_in_which_an_erasure_replaced_a_value_are_sealed_again(tenant: Tenant, tmp_path: Path) -> None:
-    handoff = judged(tenant, circular())
-    decide(tenant, handoff, note="Ada Lovelace asked for it.")
-    seal_all()
-    made = erasure.request(tenant=tenant, value="Ada Lovelace", reason="She asked.", actor="ada")
-    erasure.run(60.0)
-    erasure.confirm(tenant=tenant, erasure=made.pk, actor="ada")
+    handoff = _confirm_erasure_of_a_sealed_note(tenant)
     erasure.run(60.0)
     seal_all()
     report = verify(tenant)

@@ -25,7 +25,7 @@ from handoffaudit.accounts import keys as accounts_keys
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
 
-NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
+NAME_RULE = "1 to 150 letters, digits and @ . + - _, no spaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +266,9 @@ def check_name(name: str) -> str:
     try:
         Person.username.field.run_validators(name)
     except ValidationError as error:
-        raise Refused(f"The name {name!r} cannot be used: {NAME_REMEDY}.", "name") from error
+        raise Refused(f"The name {name!r} cannot be used: use {NAME_RULE}.", "name") from error
     if not name:
-        raise Refused(f"A name is needed: {NAME_REMEDY}.", "name")
+        raise Refused(f"A name is needed: use {NAME_RULE}.", "name")
     return name
 
 

@@ -139,7 +139,9 @@ class WelcomeForm(NewPasswordForm):
         self.initial["name"] = person.username
         if person.last_login is None:
             name = forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"})
-            self.fields["name"] = forms.CharField(label="Name", max_length=150, widget=name)
+            self.fields["name"] = forms.CharField(
+                label="Name", max_length=150, help_text=f"{people.NAME_RULE}.", widget=name
+            )
             self.order_fields(["name"])
 
 

@@ -10,7 +10,7 @@ from django.urls import NoReverseMatch, reverse
 
 from handoffaudit.accounts import people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
-from tests.pages import inline_parts, select
+from tests.pages import inline_parts, select, text_of
 
 NEW = "a long pass phrase 42"
 HOME = "/t/acme/"
@@ -333,8 +333,9 @@ def test_the_password_page_needs_a_sign_in(client: Client) -> None:
     assert client.get("/password/").url == "/sign-in/?next=/password/"
 
 
-def test_what_a_password_has_to_be_is_said_before_anything_is_wrong(client: Client, tenant: Tenant) -> None:
+def test_what_a_name_and_a_password_have_to_be_is_said_before_anything_is_wrong(client: Client, tenant: Tenant) -> None:
     page = client.get(invited(tenant)).text
     assert "At least 8 characters" in page
+    assert "no spaces" in text_of(page, "#id_name_helptext")
     assert page.count("<li>") == 4
     assert "Your password" not in page

@@ -320,6 +320,7 @@ def _people(
         "invitation": invitation,
         "link": link,
         "given": given or {"role": Role.VIEWER},
+        "name_rule": people.NAME_RULE,
         "days": settings.PASSWORD_RESET_TIMEOUT // 86_400,
     }
     return render(request, "dashboard/settings/people.html", context, status=status)

@@ -13,6 +13,8 @@ MAX_TEXT = 200
 # The reason of a handoff is cut to this many characters.
 MAX_REASON = 2000
 _SHOWN = 60
+_SHOWN_PATH = 160
+_PATH_START = 40
 _COMPARED = 64
 _DEEPEST = 4
 _MOST_ENTRIES = 60
@@ -164,8 +166,7 @@ def show(value: object) -> str:
     """Return a JSON value in the form for messages: short, and with quotation marks around a text."""
     match value:
         case str():
-            flat = clean(value, _SHOWN).replace("\n", " ").replace("\r", " ").replace("\t", " ")
-            return f'"{flat}"'
+            return f'"{_one_line(clean(value, _SHOWN))}"'
         case None | bool():
             return _WORDS[value]
         case dict():
@@ -176,6 +177,20 @@ def show(value: object) -> str:
             return f"an integer of {value.bit_length():,} bits"
         case _:
             return clean(f"{value:.15g}" if isinstance(value, float) else str(value), _SHOWN)
+
+
+def show_path(path: str) -> str:
+    """Return a path in quotation marks for messages. A path of more than 160 characters loses its middle.
+
+    Long paths usually differ at their ends, which `show` would cut.
+    """
+    if len(path) > _SHOWN_PATH:
+        path = f"{path[:_PATH_START]}…{path[_PATH_START + 1 - _SHOWN_PATH :]}"
+    return f'"{_one_line(clean(path, _SHOWN_PATH))}"'
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ").replace("\r", " ").replace("\t", " ")
 
 
 def quote_text(text: str, limit: int = MAX_TEXT) -> str:

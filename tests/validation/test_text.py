@@ -12,6 +12,7 @@ from handoffaudit.validation.text import (
     pluralize,
     sentences,
     show,
+    show_path,
     storable,
     type_name,
     unknown_field_hint,
@@ -33,6 +34,16 @@ from handoffaudit.validation.text import (
 )
 def test_shown(value: Any, text: str) -> None:
     assert show(value) == text
+
+
+def test_long_paths_show_their_ends() -> None:
+    folder = "work/collaboration/assigned/architect-alphonso/review-of-the-third-phase"
+    assert show_path(f"{folder}/a.json") == f'"{folder}/a.json"'
+    shown = [show_path(f"{'deep/' * 100}{name}.json") for name in ("a", "b")]
+    assert [len(path) for path in shown] == [162, 162]
+    assert shown[0].startswith('"deep/deep/')
+    assert [path[-12:] for path in shown] == ['deep/a.json"', 'deep/b.json"']
+    assert show_path("a\nb\0") == '"a b\ufffd"'
 
 
 def test_an_integer_too_long_for_str_is_shown() -> None:

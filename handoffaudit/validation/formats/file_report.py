@@ -13,7 +13,7 @@ from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import JSON_PARSE, MAX_DEPTH, deeper_than, parse_json, too_deep
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.text import clean_or_empty, show
+from handoffaudit.validation.text import clean_or_empty, show_path
 
 MARK: Final = "---HANDOFF---"
 
@@ -213,8 +213,8 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
     return make(
         TEXT_FALLBACK,
         location=("file",),
-        message=f"The handoff file {show(expected_path)} cannot be used ({finding.reason}), so the {MARK} block of the "
-        f"response was read instead. {first}",
+        message=f"The handoff file {show_path(expected_path)} cannot be used ({finding.reason}), so the {MARK} block "
+        f"of the response was read instead. {first}",
         hint=finding.issues[0].hint if finding.issues else None,
         reason=str(finding.reason),
         source=str(finding.source),
@@ -270,7 +270,7 @@ def _report_unreadable(report: Mapping[str, Any], error: str) -> Issue:
     wanted = clean_or_empty(report.get("expected_path"))
     issue = make(
         JSON_PARSE,
-        message=f"The handoff file {show(wanted)} exists, but cannot be read{': ' if error else ''}{error}.",
+        message=f"The handoff file {show_path(wanted)} exists, but cannot be read{': ' if error else ''}{error}.",
         hint="Make the agent write one JSON object to this path, as a small UTF-8 file that other users may read.",
         expected=wanted,
     )
@@ -283,13 +283,14 @@ def _report_missing(report: Mapping[str, Any], error: str) -> Issue:
     names = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
     paths = [path for path in names if isinstance(path, str)]
     nearest = max(paths, key=lambda path: _nearness(path, wanted), default=None)
-    found = f" A file of that name is at {show(nearest)}." if nearest else ""
+    found = f" A file of that name is at {show_path(nearest)}." if nearest else ""
     metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
     return make(
         HANDOFF_FILE_MISSING,
         location=("file", "exists"),
-        message=f"There is no handoff file at {show(wanted)}{f' ({error})' if error else ''}.{found}",
-        hint=f"If that file belongs to this agent, make the agent write to {show(wanted)}, not {show(nearest)}."
+        message=f"There is no handoff file at {show_path(wanted)}{f' ({error})' if error else ''}.{found}",
+        hint=f"If that file belongs to this agent, make the agent write to {show_path(wanted)}, not "
+        f"{show_path(nearest)}."
         if nearest
         else None,
         expected=wanted,

@@ -9,7 +9,7 @@ from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
 from handoffaudit.validation.issues import Code, Issue, Severity, limit_issues, make
 from handoffaudit.validation.layers.base import CouldNotRunError, FileView, NotCheckedError, Subject
-from handoffaudit.validation.text import pluralize, show
+from handoffaudit.validation.text import pluralize, show_path
 
 name: Final = "references"
 
@@ -86,7 +86,7 @@ def _ephemeral(reference: Reference) -> Iterable[Issue]:
         yield make(
             EPHEMERAL,
             location=reference.location,
-            message=f"{show(reference.path)} is under a temporary folder and may be gone when it is read.",
+            message=f"{show_path(reference.path)} is under a temporary folder and may be gone when it is read.",
             actual=reference.path,
         )
 
@@ -110,7 +110,7 @@ def _report_missing(named: Iterable[Reference], files: FileView, outside: list[R
             yield make(
                 MISSING_FILE,
                 location=reference.location,
-                message=f"The file {show(reference.path)} does not exist."
+                message=f"The file {show_path(reference.path)} does not exist."
                 if reference.path
                 else "The path of the file is empty.",
                 actual=reference.path,

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 from uuid import UUID
@@ -61,18 +61,15 @@ def _convert_text(text: str, types: Collection[str]) -> Any:
 def _number(text: str) -> float | int | None:
     """Return the number that a text spells out, as an integer if it is whole.
 
-    Return None if the text is not a number, or is an integer that a 64-bit float would round.
+    Return None if the text is not a number, or spells a whole number that a 64-bit float rounds.
     """
     if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
         return None
-    with suppress(ValueError):
-        whole = int(text)
-        return whole if abs(whole) <= _EXACT else None
     try:
         number = float(text)
     except ValueError:
         return None
-    if not isfinite(number):
+    if not isfinite(number) or (number.is_integer() and Decimal(repr(number)) != Decimal(text)):
         return None
     return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 

@@ -3,10 +3,12 @@
 import json
 import re
 import unicodedata
-from collections.abc import Container, Iterable
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from heapq import nsmallest
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 MAX_TEXT = 200
@@ -56,46 +58,59 @@ _ASCII = bytes(range(128))
 
 
 class PlainText(NamedTuple):
-    """A text without hidden characters and escaped letters, and the span of each character in the original text.
+    """A text without hidden characters and escaped letters.
 
-    `places` is None if the two texts have the same length.
+    `replaced` has an entry for each replaced part of the original text, in order: the offset in `text` after the part's
+    replacement, and the start and the end of the part in the original text.
     """
 
     text: str
-    places: list[tuple[int, int]] | None = None
+    replaced: Sequence[tuple[int, int, int]] = ()
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
         """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits.
 
-        An escaped letter, such as `\\u00fc` in JSON inside the text, becomes the letter.
+        An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character.
         """
         is_suspect = not text.isascii() and _is_suspect(text)
         if is_suspect:
             text = _DISGUISED.sub(_undisguise, text)
-        replaced = [(*match.span(), "") for match in _HIDDEN.finditer(text)] if is_suspect else []
+        parts = [(*match.span(), "") for match in _HIDDEN.finditer(text)] if is_suspect else []
         if "\\u" in text:
             escapes = ((*match.span(), chr(int(match[1], 16))) for match in _ESCAPE.finditer(text))
-            replaced = sorted([*replaced, *(escape for escape in escapes if escape[2].isalpha())])
-        if not replaced:
+            parts = sorted([*parts, *(escape for escape in escapes if _is_letter(escape[2]))])
+        if not parts:
             return cls(text)
-        parts: list[str] = []
-        places: list[tuple[int, int]] = []
-        at = 0
-        for start, end, char in replaced:
-            parts += text[at:start], char
-            places.extend((place, place + 1) for place in range(at, start))
-            if char:
-                places.append((start, end))
+        plain: list[str] = []
+        replaced: list[tuple[int, int, int]] = []
+        size = at = 0
+        for start, end, char in parts:
+            plain += text[at:start], char
+            size += start - at + len(char)
+            replaced.append((size, start, end))
             at = end
-        places.extend((place, place + 1) for place in range(at, len(text)))
-        return cls("".join(parts) + text[at:], places)
+        return cls("".join(plain) + text[at:], replaced)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of the original text from the first to the last character of a span of the plain text."""
-        if self.places is None or start >= end:
+        if not self.replaced or start >= end:
             return start, end
-        return self.places[start][0], self.places[end - 1][1]
+        return self._span_of(start)[0], self._span_of(end - 1)[1]
+
+    def _span_of(self, at: int) -> tuple[int, int]:
+        """Return the span of the original text that became the character at `at`."""
+        following = bisect_right(self.replaced, at, key=itemgetter(0))
+        plain, _, original = self.replaced[following - 1] if following else (0, 0, 0)
+        start = original + at - plain
+        if following < len(self.replaced) and self.replaced[following][1] == start:
+            return start, self.replaced[following][2]
+        return start, start + 1
+
+
+def _is_letter(char: str) -> bool:
+    """Return whether the character is a letter, or a combining accent of a letter."""
+    return char.isalpha() or unicodedata.combining(char) > 0
 
 
 def _is_suspect(text: str) -> bool:

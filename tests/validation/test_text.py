@@ -1,10 +1,12 @@
 """Tests of values as messages show them."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from handoffaudit.validation.text import (
+    PlainText,
     brief,
     clean,
     closest,
@@ -44,6 +46,17 @@ def test_long_paths_show_their_ends() -> None:
     assert shown[0].startswith('"deep/deep/')
     assert [path[-12:] for path in shown] == ['deep/a.json"', 'deep/b.json"']
     assert show_path("a\nb\0") == '"a b\ufffd"'
+
+
+def test_one_escape_of_a_long_text_takes_no_memory_for_the_other_characters() -> None:
+    text = r"Z\u00fcrich " + "word " * 20_000
+    tracemalloc.start()
+    plain = PlainText.of(text)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert plain.text.startswith("Z\u00fcrich")
+    assert plain.span(0, 6) == (0, len(r"Z\u00fcrich"))
+    assert most < 5 * len(text)
 
 
 def test_an_integer_too_long_for_str_is_shown() -> None:

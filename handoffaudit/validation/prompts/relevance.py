@@ -37,11 +37,12 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
     shows the cut. Parts are the fields of an object, the entries of a list and the paragraphs of a text. Only parts of
     the same level compete.
     """
+    # Secrets are masked before the cut. A part of a secret, or a secret without its name, would not be recognised.
+    context = mask_secrets(context)
     if _size(context) <= limit:
         return as_text(context, limit)
     room = limit - len(TRUNCATED)
-    # Secrets are masked before the cut. A part of a secret, or a secret without its name, would not be recognised.
-    text = as_text(_fit(mask_secrets(context), frozenset(_words(as_text(data))), room, _DEEPEST), room)
+    text = as_text(_fit(context, frozenset(_words(as_text(data))), room, _DEEPEST), room)
     return text if text.endswith(TRUNCATED) else text + TRUNCATED
 
 

@@ -222,10 +222,9 @@ def repair(
     """Return the candidates for `document`, up to the first candidate that can be offered.
 
     `verdict` is the verdict on `document`; `form` is the name of its format, or empty if the format is unknown. `sent`
-    is the JSON from which the document was read, if known. If the reading rounded an integer of this JSON, there
-    are no candidates.
-    Each try continues from the previous candidate. The document itself is never changed, and the result never offers a
-    candidate with errors or with a lower quality score.
+    is the JSON from which the document was read, if known. If the reading rounded an integer of this JSON, there are no
+    candidates. Each try continues from the previous candidate. The document itself is never changed, and the result
+    never offers a candidate with errors or with a lower quality score.
     """
     if verdict.valid:
         return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")

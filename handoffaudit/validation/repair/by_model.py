@@ -1,6 +1,6 @@
 """The repair by an LLM: the question, the protected fields, and the restored secrets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from handoffaudit.validation.prompts.question import (
 from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair.edit import Draft, Try, Work, place_value, remove_field
+from handoffaudit.validation.text import brief
 from handoffaudit.validation.verdict import Verdict
 
 MAX_TOKENS = 8192
@@ -275,14 +276,24 @@ class OrModel:
 
 def _hide_secrets(issues: Iterable[Issue], document: Document) -> list[Issue]:
     """Return the issues. An issue that may quote a secret gets a neutral message and no hint."""
-    masked = mask_secrets(document)
-    return [_without_words(one) if _is_masked(one, document, masked) else one for one in issues]
+    secrets = list(_secrets(document, mask_secrets(document)))
+    return [_without_words(one) if _may_quote(one, document, secrets) else one for one in issues]
 
 
-def _is_masked(issue: Issue, document: Document, masked: Document) -> bool:
-    # Messages do not quote an object or a list, so their secrets are not in a message.
-    value = at(document, issue.location)
-    return not isinstance(value, dict | list) and value != at(masked, issue.location)
+def _secrets(value: Any, masked: Any) -> Iterator[Any]:
+    """Yield the values that differ from their masked copies, in the form of the values of an issue."""
+    if isinstance(value, dict | list):
+        pairs = zip(*(one.values() if isinstance(one, dict) else one for one in (value, masked)), strict=True)
+        for pair in pairs:
+            yield from _secrets(*pair)
+    elif value != masked:
+        yield brief(value)
+
+
+def _may_quote(issue: Issue, document: Document, secrets: Sequence[Any]) -> bool:
+    # A message does not quote an object or a list. The message of a comparison quotes both values.
+    quoted = (at(document, issue.location), issue.expected, issue.actual)
+    return any(brief(value) in secrets for value in quoted)
 
 
 def _without_words(issue: Issue) -> Issue:

@@ -93,6 +93,12 @@ def test_no_part_of_a_secret_is_sent_without_its_name(context: Any) -> None:
     assert "hunter2" not in select_relevant(context, DATA)
 
 
+def test_a_context_that_fits_without_its_secrets_is_not_cut() -> None:
+    sent = select_relevant({"note": FILLER * 120, "password": "hunter2 " * 200}, DATA)
+    assert not sent.endswith("[truncated]")
+    assert json.loads(sent)["note"] == FILLER * 120
+
+
 ODD: dict[str, Any] = {
     "one word": {"t": "x" * MEGABYTE},
     "numbers": {"n": list(range(MEGABYTE // 8))},

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.config import Requirements, TypePolicy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import make
@@ -55,11 +56,11 @@ def shown_in(question: Question) -> dict[str, Any]:
 def repaired(document: Document, model: Any, form: str | None = None, **given: Any) -> Repair:
     name = form or record_of(document).format
     before = copy.deepcopy(document)
-    policy = given.pop("policy", {})
+    policy, demands = given.pop("policy", {}), given.pop("demands", Requirements())
     means = Means(budget_of(TypePolicy("*", **policy), default_counter()), NOW, lambda: "unused")
 
     def verdict_on(candidate: Document) -> Verdict:
-        return judge(candidate, name, policy=policy)
+        return judge(candidate, name, policy=policy, demands=demands)
 
     found = repair(
         document, verdict_on(document), name, judge=verdict_on, means=means, tries=tries_with(model, **given)
@@ -274,6 +275,17 @@ def test_a_finding_does_not_tell_the_secret_it_is_about(name: str, secret: Any) 
     found = repair(document, verdict, "payload", judge=judge, means=means, tries=tries_with(model))
     assert found.repaired is not None
     assert "business_rule.no_plain_keys" in model.asked[0].content
+    assert str(secret) not in model.asked[0].content
+
+
+@pytest.mark.parametrize("secret", ["hunter2", 271828])
+def test_a_finding_does_not_tell_the_secret_that_a_rule_compares_with(secret: Any) -> None:
+    kind, operator = BusinessRuleType.CROSS_CHECK, Operator.EQ
+    rule = BusinessRule(rule_id="r", name="r", rule_type=kind, field="n", operator=operator, compare_field="a.pin")
+    demands = Requirements(rules=(BusinessRuleSet(set_id="s", name="S", rules=[rule]),))
+    model = Model(lambda shown: shown)
+    repaired(payload(data={"n": 1, "a": {"pin": secret}}), model, demands=demands)
+    assert "business_rule.cross_check.r" in model.asked[0].content
     assert str(secret) not in model.asked[0].content
 
 

@@ -76,7 +76,7 @@ def ground(
     """
     plain = PlainText.of(text)
     marks = _ground(plain.text, index, most, statements=statements and restates, whole=restates, is_own=is_own)
-    return marks if plain.places is None else [_replace_span(mark, plain.span(mark.start, mark.end)) for mark in marks]
+    return [_replace_span(mark, plain.span(mark.start, mark.end)) for mark in marks] if plain.replaced else marks
 
 
 def _replace_span(mark: Mark, span: tuple[int, int]) -> Mark:

@@ -12,6 +12,7 @@ from handoffaudit.validation.layers.grounding.sources import SourceIndex, plain_
 from handoffaudit.validation.layers.grounding.values import (
     MAX_VALUES,
     TextValue,
+    blank_escapes,
     fold_case,
     name_words,
     number_of,
@@ -82,8 +83,8 @@ def report(text: str, index: SourceIndex, most: int = MAX_VALUES) -> list[Mark]:
     """
     marks = []
     plain = PlainText.of(text)
-    text = plain.text
-    for value in values_in(text, quotes=text.lstrip()[:1] not in ("{", "["), most=most):
+    is_data = plain.text.lstrip()[:1] in ("{", "[")
+    for value in values_in(blank_escapes(plain.text, is_data=is_data), quotes=not is_data, most=most):
         at, size = _find(value, index)
         if at < 0 and value.kind == "number" and _is_plain_count(value):
             continue

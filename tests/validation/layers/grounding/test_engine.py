@@ -1,6 +1,7 @@
 """Claims against their sources: what is grounded, what is derived, what is neither, and where it stands."""
 
 import json
+import unicodedata
 from functools import partial
 
 import pytest
@@ -117,6 +118,12 @@ def test_an_escaped_letter_of_a_source_hides_no_name(nested: int) -> None:
     claim = "Jos\u00e9 Pe\u00f1a stays at Caf\u00e9 M\u00fcller in Z\u00fcrich, not at Caf\u00e9 M\u00f6ller."
     marks = values(claim, SourceIndex.of([Source("context.page", text)]))
     assert [mark.text for mark in marks if mark.status == "ungrounded"] == ["M\u00f6ller"]
+
+
+def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
+    claim = "Jos\u00e9 Pe\u00f1a stays in Z\u00fcrich."
+    index = SourceIndex.of([Source("context.page", json.dumps(unicodedata.normalize("NFD", claim)))])
+    assert {mark.status for mark in values(claim, index)} == {"grounded"}
 
 
 def test_a_name_with_escaped_letters_has_its_span() -> None:

@@ -1,5 +1,6 @@
 """Values that guessed observers bring stay of unknown origin through the trace."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from handoffaudit.evaluation.judge import TraceRoles
 from handoffaudit.validation.agents import AgentRole, SourceRole
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers import LAYERS
-from handoffaudit.validation.layers.grounding.reported import MOST_KEYS, keys_of, reported_keys
+from handoffaudit.validation.layers.grounding import SourceIndex
+from handoffaudit.validation.layers.grounding.reported import MOST_KEYS, keys_of, report, reported_keys
 from handoffaudit.validation.pipeline import run
 from handoffaudit.validation.verdict import Verdict
 from tests.validation.support import NOW, judge, payload, subject_of
@@ -95,6 +97,12 @@ def test_json_that_nobody_judges_launders_nothing() -> None:
     trace = Trace()
     trace.hand("researcher", '{"shares": 48213, "company": "Northgate Mills"}')
     assert statuses(trace.hand("writer", "The fund holds 48,213 shares."))["48,213"] == "reported"
+
+
+def test_escapes_join_no_words_of_a_reported_text() -> None:
+    text = json.dumps({"size": "5\u00a0in", "hotel": "\u201cBlue Sky\u201d", "fee": "\u20ac48"})
+    marks = report(text, SourceIndex.of([Source("context.page", "It is 5 in.")]))
+    assert [(mark.kind, mark.text) for mark in marks] == [("number", "5"), ("name", "Blue Sky"), ("number", "48")]
 
 
 def test_a_declared_observers_values_ground_later_claims() -> None:

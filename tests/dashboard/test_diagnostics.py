@@ -163,6 +163,17 @@ def test_weeks_lead_to_their_handoffs_and_are_exported(
     assert "An administrator can have the report of each week sent" in page.text
 
 
+def test_a_table_of_weeks_begins_with_the_first_week_that_has_a_number(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    submit()
+    counted(tenant, "planner", 3, now=timezone.now() - timedelta(weeks=2))
+    page = client_of_viewer.get(f"{BASE}compliance/")
+    rates = ("acceptance_rate", "file_compliance")
+    columns = {rate: len(select(page, f"section[aria-labelledby=weeks-{rate}] thead th")) for rate in rates}
+    assert columns == {"acceptance_rate": 3, "file_compliance": 5}
+
+
 def test_the_compliance_page_and_its_files_say_the_same(client_of_viewer: Client, skipping: Tenant) -> None:
     page = client_of_viewer.get(f"{BASE}compliance/?period=24h&expect=fix/never")
     for told in ("140/200 (70.0 %)", "40/100 (40.0 %)", "0/0 (n/a)"):

@@ -190,16 +190,18 @@ _SIGNS: Final = {"fell": "▼", "rose": "▲"}
 
 
 def _week_rows(kind: WeekKind, links: Links, now: datetime) -> dict[str, Any]:
-    """Return the table with a cell for each agent and week."""
+    """Return the table with a cell for each agent and week, from the first week that has a number."""
     table = WEEK_TABLES[kind.name](links.tenant, now)
+    shown = table.agents[:MOST_WEEK_ROWS]
+    first = next((at for at in range(len(table.weeks)) if any(one.weeks[at].total for one in shown)), 0)
     rows = []
-    for one in table.agents[:MOST_WEEK_ROWS]:
-        weeks = zip(table.weeks, one.weeks, one.tones, strict=True)
+    for one in shown:
+        weeks = list(zip(table.weeks, one.weeks, one.tones, strict=True))[first:]
         cells = "".join(_week_cell(kind, links, one.agent, *week) for week in weeks)
         row = {"agent": one.agent, "whole": one.whole, "cells": mark_safe(cells)}  # noqa: S308 -- _week_cell escapes
         rows.append(row)
     more = len(table.agents) > MOST_WEEK_ROWS
-    return {"kind": kind, "weeks": table.weeks, "rows": rows, "more": more}
+    return {"kind": kind, "weeks": table.weeks[first:], "rows": rows, "more": more}
 
 
 def _week_cell(kind: WeekKind, links: Links, agent: str, day: date, share: Share, tone: str) -> str:

@@ -32,7 +32,7 @@ from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy import kinds
 from handoffaudit.validation.layers import CATALOGUE, FAMILIES
-from handoffaudit.validation.text import storable
+from handoffaudit.validation.text import storable, trim
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ def request(*, tenant: Tenant, value: str, reason: str, actor: str) -> Erasure:
 
     Raise `Refused` for a value that cannot be erased, a reason that cannot be kept, or too many unfinished erasures.
     """
-    value, reason = value.strip(), reason.strip()
+    value, reason = value.strip(), trim(reason)
     _check_value(tenant, value)
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
         remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."

@@ -27,7 +27,7 @@ from handoffaudit.handoffs.counts import Aggregate
 from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
 from handoffaudit.validation.layers import entry_of
-from handoffaudit.validation.text import storable
+from handoffaudit.validation.text import storable, trim
 
 REGRESSED: Final = "regressed"
 
@@ -300,7 +300,7 @@ def acknowledge_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup
 
 
 def _check_note(note: str, what: str) -> str:
-    note = note.strip()
+    note = trim(note)
     if not note:
         raise Refused("There is no note", "note", f"write why {what} is muted, for people who see it later.")
     if len(note) > LONGEST_NOTE or not storable(note):

@@ -20,6 +20,7 @@ from handoffaudit.handoffs.llm.client import OK, is_configured
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
 from handoffaudit.handoffs.periods import format_utc
 from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.llm.calls import CONTENT_STATUSES
 from handoffaudit.policy.alert_rules import Watched
 from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.validation.prompts.question import Reason
@@ -291,10 +292,8 @@ COUNTED_AT_MOST = 10_000
 
 LOOK_SECONDS = 20.0
 
-# These outcomes and HTTP statuses concern a single question, and do not mean that the LLM is unavailable. The status
-# 400 is none of them, because it can mean that the account has no credit.
+# These outcomes concern a single question, and do not mean that the LLM is unavailable.
 _OF_ONE_QUESTION = (Reason.MALFORMED_ANSWER.value, Reason.TOO_DEAR.value)
-_STATUSES_OF_ONE_QUESTION = (413, 422)
 
 _looked_at = 0.0
 
@@ -336,7 +335,7 @@ def find_newest_call(tenant_id: int) -> ModelCall | None:
     """Return the newest LLM call of the last 24 hours whose outcome shows whether the LLM is available."""
     # For a tenant whose answers mostly come from the cache, a longer period would read all of its calls.
     calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=timezone.now() - QUIET)
-    calls = calls.exclude(outcome__in=_OF_ONE_QUESTION).exclude(http_status__in=_STATUSES_OF_ONE_QUESTION)
+    calls = calls.exclude(outcome__in=_OF_ONE_QUESTION).exclude(http_status__in=CONTENT_STATUSES)
     return calls.order_by("-at").first()
 
 

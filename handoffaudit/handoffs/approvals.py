@@ -134,13 +134,12 @@ def withdraw(handoffs: Sequence[Handoff]) -> None:
     Approval.objects.filter(handoff__in=[handoff.pk for handoff in handoffs]).delete()
 
 
-def lock_used(handoff: Handoff) -> Approval | None:
-    """Lock the approval of a handoff, and return it if it was used; call inside a transaction.
+def lock(handoff: Handoff) -> Approval | None:
+    """Lock and return the approval of a handoff; call inside a transaction.
 
     Lock the handoff first, as `carry_over` does.
     """
-    row = Approval.objects.select_for_update().filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
-    return row if row and row.used_at else None
+    return Approval.objects.select_for_update().filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
 
 
 def state_of(handoff: Handoff) -> ApprovalState | None:

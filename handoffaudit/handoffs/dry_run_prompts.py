@@ -17,6 +17,7 @@ from handoffaudit.handoffs import lineage, tool_results
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, reading_of, verdict_on_stored
+from handoffaudit.llm.calls import CONTENT_STATUSES
 from handoffaudit.llm.service import load_prices
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.formats import workflow_of
@@ -36,7 +37,8 @@ SAMPLE = 50
 
 MOST_SECONDS = 5.0
 
-# After an outage for any of these reasons, all later questions would fail in the same way.
+# After an outage for any of these reasons, all later questions would fail in the same way, except for the reason
+# REFUSED with one of `CONTENT_STATUSES`.
 _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason.BREAKER_OPEN})
 
 
@@ -56,7 +58,8 @@ class Pair:
 
     @property
     def ends_it(self) -> bool:
-        return self.outage is not None and self.outage.reason in _ENDING
+        outage = self.outage
+        return outage is not None and outage.reason in _ENDING and outage.status not in CONTENT_STATUSES
 
 
 @dataclass(frozen=True, slots=True)

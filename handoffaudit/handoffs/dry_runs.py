@@ -254,8 +254,8 @@ def _judge_cases(trial: Trial) -> bool:
 def _filter_handoffs(trial: Trial) -> "QuerySet[Handoff]":
     rows = Handoff.objects.filter(tenant=trial.tenant_id).exclude(state__in=WAITING_STATES)
     if trial.kind == Kind.STRICTNESS and ANY_OTHER_TYPE in trial.handoff_types:
-        own = {row["handoff_type"] for row in orjson.loads(trial.draft)["rows"]} - {ANY_OTHER_TYPE}
-        rows = rows.exclude(handoff_type__in=own)
+        own = {row["handoff_type"] for row in orjson.loads(trial.draft)["rows"]}
+        rows = rows.exclude(handoff_type__in=own.difference(trial.handoff_types))
     elif trial.handoff_types:
         rows = rows.filter(handoff_type__in=trial.handoff_types)
     if trial.since:

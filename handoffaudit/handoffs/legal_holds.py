@@ -17,7 +17,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db, queries
 from handoffaudit.handoffs.filters import spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope, LegalHold
-from handoffaudit.validation.text import is_uuid, storable, trace_name
+from handoffaudit.validation.text import is_uuid, storable, trace_name, trim
 
 PLACED: Final = "hold.place"
 LIFTED: Final = "hold.lift"
@@ -181,7 +181,7 @@ def _find(tenant: Tenant, scope: HoldScope, key: str) -> tuple[str, str]:
 
 
 def _check_reason(reason: str) -> str:
-    reason = reason.strip()
+    reason = trim(reason)
     if not reason or len(reason) > LONGEST_REASON or not storable(reason):
         remedy = f"write why, in at most {LONGEST_REASON:,} characters without NUL."
         raise Refused("The reason is missing or cannot be stored", "reason", remedy)

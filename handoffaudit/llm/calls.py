@@ -273,8 +273,10 @@ _OUTAGES = frozenset(
         Reason.REFUSED,
     }
 )
-# With these statuses, the service refuses a request because of its content. The next request may succeed.
-_CONTENT_STATUSES = frozenset({400, 413, 422})
+# With these statuses, the service refuses a request because of its size or content. The next request may succeed.
+CONTENT_STATUSES = frozenset({413, 422})
+# The status 400 can also mean that the name of the LLM is wrong, or that the account has no credit.
+_MAYBE_CONTENT = CONTENT_STATUSES | {400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,4 +325,4 @@ class Breaker:
 
 def is_outage(error: Unavailable) -> bool:
     """Return whether the failure concerns the whole service, not only this question."""
-    return error.reason in _OUTAGES and error.status not in _CONTENT_STATUSES
+    return error.reason in _OUTAGES and error.status not in _MAYBE_CONTENT

@@ -13,7 +13,7 @@ from handoffaudit.policy import values
 from handoffaudit.policy.values import InvalidPolicy, PolicyError, Wrong, brief
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts, describe
 from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Prompt, Use
-from handoffaudit.validation.text import clean
+from handoffaudit.validation.text import clean, trim
 
 MOST_ROWS = 200
 
@@ -161,7 +161,7 @@ def _parse_text(value: Any) -> str:
         raise Wrong("A prompt needs a text.", "Write the text, or remove the row to use the shipped prompt.")
     if len(value) > LONGEST_PROMPT:
         raise Wrong(f"The text has {len(value):,} characters.", f"Use at most {LONGEST_PROMPT:,}.")
-    text = value.replace("\r\n", "\n").strip()
+    text = trim(value)
     for number, line in enumerate(text.split("\n"), 1):
         unseen = next(
             (sign for sign in line if unicodedata.category(sign) in _INVISIBLE and sign not in _LINE_SIGNS), None

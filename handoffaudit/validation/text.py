@@ -150,6 +150,14 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
     return text.replace("\0", _PLACEHOLDER).encode("utf-8", "replace").decode()
 
 
+def trim(text: str) -> str:
+    """Return the text of a form without white space at its ends.
+
+    Forms send CR LF for each line break. LF is stored instead, so that a line break is one character.
+    """
+    return text.replace("\r\n", "\n").strip()
+
+
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
     """Return the cleaned text of a field, or an empty text if the field holds anything but a text."""
     if not isinstance(value, str):

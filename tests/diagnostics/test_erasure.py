@@ -225,6 +225,12 @@ def test_names_of_agents_are_counted_and_stay(tenant: Tenant) -> None:
     assert Handoff.objects.get(pk=one.pk).source_agent_id == "Ada Lovelace"
 
 
+def test_a_line_break_of_a_form_counts_as_one_character(tenant: Tenant) -> None:
+    reason = "x\r\n" * (erasure.LONGEST_REASON // 2 - 1) + "xx"
+    made = erasure.request(tenant=tenant, value=EMAIL, reason=reason, actor="ada")
+    assert made.reason == reason.replace("\r", "")
+
+
 def test_a_count_changes_nothing_and_can_be_cancelled(tenant: Tenant) -> None:
     one = judged(tenant, payload(data={"contact": EMAIL}))
     asked = erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")

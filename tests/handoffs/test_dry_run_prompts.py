@@ -162,9 +162,10 @@ def test_at_most_so_many_are_tried(tenant: Tenant, model: MessagesServer) -> Non
     assert tried(tenant, most=2).judged == 2
 
 
-def test_one_that_could_not_be_asked_about_is_no_flip(tenant: Tenant, model: MessagesServer) -> None:
+@pytest.mark.parametrize("status", [500, 413, 422])
+def test_one_that_could_not_be_asked_about_is_no_flip(tenant: Tenant, model: MessagesServer, status: int) -> None:
     three(tenant)
-    model.respond = lambda request: fails(500) if "Supplier 1" in request.content else sharply(request)
+    model.respond = lambda request: fails(status) if "Supplier 1" in request.content else sharply(request)
     trial = tried(tenant)
     assert (trial.judged, trial.unasked, trial.flips, trial.error) == (3, 1, {}, "")
 

@@ -76,6 +76,14 @@ def test_a_hold_in_mixed_case_covers_the_handoffs_with_this_spelling_and_with_th
 
 
 @pytest.mark.django_db
+def test_a_line_break_of_a_form_counts_as_one_character(tenant: Tenant) -> None:
+    # A form sends CR LF for each line break. The `maxlength` of its field counts one character.
+    reason = "x\r\n" * (legal_holds.LONGEST_REASON // 2 - 1) + "xx"
+    made = legal_holds.place(tenant=tenant, scope="tenant", key="", reason=reason, actor="ada")
+    assert made.reason == reason.replace("\r", "")
+
+
+@pytest.mark.django_db
 def test_an_id_may_have_blanks_at_its_ends(tenant: Tenant) -> None:
     plain = judged(tenant, payload(), trace_id="run-7", handoff_id="h-7")
     blank = judged(tenant, payload(), trace_id=" run-7", handoff_id="h-7 ")

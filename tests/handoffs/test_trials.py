@@ -62,6 +62,13 @@ def test_only_the_last_ones_of_the_types_asked_for_are_tried(tenant: Tenant) -> 
     assert tried(tenant, table(token_budget=10), since=later).total == 0
 
 
+def test_the_row_for_any_other_type_is_tried_beside_a_type_with_a_row(tenant: Tenant) -> None:
+    for handoff_type in ("research_result", "deal_data", "memo"):
+        judged(tenant, payload(handoff_type=handoff_type))
+    assert tried(tenant, table(), handoff_types=["*"]).total == 1
+    assert tried(tenant, table(), handoff_types=["*", "deal_data"]).total == 2
+
+
 def test_what_cannot_be_read_stays_rejected_and_what_waits_is_left_out(tenant: Tenant) -> None:
     judged(tenant, payload(handoff_id="ok"))
     submit(tenant, NOT_JSON)

@@ -27,7 +27,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.claude_code import MAIN
-from handoffaudit.validation.json_text import compact, parse_json
+from handoffaudit.validation.json_text import compact, deeper_than, keep_digits, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean, clean_or_empty
@@ -218,20 +218,21 @@ def deliverable_of(event: Event) -> str:
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
     """Return a document with the call that handed the task out, the agent's last message as its result, and the event.
 
-    If the call or the message is unknown, or the document is too large to accept, return the event alone.
+    If the call or the message is unknown, or the document is too large or too deep to accept, return the event alone.
     """
     call = _read_call(tenant, row)
     if not call.get("prompt") or not event.last_message:
         return event.raw, claude_code.NAME
+    exact = keep_digits(event.raw, event.document)
     document: dict[str, Any] = {
         "tool": {"name": "Agent", "parameters": call, "result": event.last_message},
         "sessionId": event.session_id,
         "workflowId": event.workflow,
-        # The message is the result already.
-        "event": {name: value for name, value in event.document.items() if name != "last_assistant_message"},
+        # The result of the tool already has the message.
+        "event": {name: value for name, value in exact.items() if name != "last_assistant_message"},
     }
     joined = compact(document)
-    if len(joined) > settings.MAX_BODY_BYTES:
+    if len(joined) > settings.MAX_BODY_BYTES or deeper_than(document, settings.MAX_NESTING):
         return event.raw, claude_code.NAME
     return joined, delegation.NAME
 
@@ -241,8 +242,11 @@ def _read_call(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
     if row is None or row.handoff is None:
         return {}
     body = HandoffBody.objects.filter(pk=row.handoff, handoff__tenant=tenant).first()
-    document, _ = parse_json(bytes(body.original)) if body else (None, ())
-    return obj(obj(document).get("tool_input"))
+    if body is None:
+        return {}
+    sent = bytes(body.original)
+    document, issues = parse_json(sent)
+    return {} if issues else obj(obj(keep_digits(sent, document)).get("tool_input"))
 
 
 def _find_name(tenant: Tenant, pk: uuid.UUID | None) -> str | None:

@@ -36,7 +36,7 @@ from handoffaudit.handoffs.review.base import (
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
-from handoffaudit.validation.text import clean
+from handoffaudit.validation.text import clean, trim
 
 DECIDING = Role.list_including(Role.REVIEWER)
 
@@ -392,7 +392,7 @@ def _get_own_comment(handoff: Handoff, pk: uuid.UUID, actor: Actor) -> Comment:
 
 
 def _check_comment(text: str) -> str:
-    text = text.replace("\r\n", "\n").strip()
+    text = trim(text)
     if len(text) > MAX_NOTE:
         raise CommentTooLong(len(text))
     if not text:

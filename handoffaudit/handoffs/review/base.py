@@ -9,6 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import db, long_poll, queries, transitions
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.text import trim
 
 MAX_NOTE = 5000
 
@@ -160,7 +161,7 @@ class TooMany(ReviewError):
 
 def check_note(note: str) -> str:
     """Return the note in its stored form: trimmed, without NUL, and with LF in place of CR LF. Raise `NoteTooLong`."""
-    note = note.replace("\x00", "").replace("\r\n", "\n").strip()
+    note = trim(note.replace("\x00", ""))
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))
     return note

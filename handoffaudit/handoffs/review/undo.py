@@ -62,13 +62,13 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str, is_undo: bool = Fals
         raise DocumentRemoved
     # A worker that carries an approval over to a retry locks the handoffs before the approval, too.
     attempts.lock([handoff])
-    used = approvals.lock_used(handoff)
-    if used and used.used_at:
+    approval = approvals.lock(handoff)
+    if approval and approval.used_at:
         if is_undo:
-            raise NothingToUndo(f"{used.used_by} used the approval already. Reopen the handoff with a note.")
+            raise NothingToUndo(f"{approval.used_by} used the approval already. Reopen the handoff with a note.")
         # The approval is deleted below, so the history has to say that it was used.
-        at = used.used_at.isoformat(timespec="seconds")
-        transitions.record_event(handoff, SYSTEM, f"the approval was used at {at} by {used.used_by}")
+        at = approval.used_at.isoformat(timespec="seconds")
+        transitions.record_event(handoff, SYSTEM, f"the approval was used at {at} by {approval.used_by}")
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)

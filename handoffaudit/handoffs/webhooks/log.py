@@ -117,9 +117,7 @@ def send_test(subscriber: Subscriber) -> Answer:
 
 @transaction.atomic
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
-    """Send a finished or waiting delivery as soon as possible, with the full number of tries.
-
-    The delivery is sent however old it is.
+    """Send a finished or waiting delivery of any age as soon as possible, with the full number of tries.
 
     Raise `Refused` if the webhook is paused, for a test event, and for a delivery that is being sent. Raise
     `Subscriber.DoesNotExist` or `Delivery.DoesNotExist` if the tenant has no such webhook or delivery.

@@ -49,7 +49,7 @@ def make_mail(delivery: Delivery) -> EmailMessage:
     payload: dict[str, Any] = orjson.loads(delivery.payload)
     subject, lines = write_text(payload)
     return EmailMessage(
-        subject=clean(_printable(f"[handoffaudit {payload['tenant']}] {subject}"), LONGEST_SUBJECT),
+        subject=clean(f"[handoffaudit {payload['tenant']}] {subject}", LONGEST_SUBJECT),
         body="\n".join([*lines, "", f"Tenant {payload['tenant']}, {payload['at']}."]) + "\n",
         to=[delivery.subscriber.address],
         # Out-of-office replies must not answer these mails.
@@ -228,7 +228,7 @@ def make_chat_message(payload: dict[str, Any]) -> Message:
     said = [line for line in lines if line not in ("", link, f"{subject}.")]
     if codes := item.get("codes"):
         said.append(f"Findings: {_name_codes(codes)}")
-    title = clean(_printable(f"[{payload['tenant']}] {subject}"), LONGEST_TITLE)
+    title = clean(f"[{payload['tenant']}] {subject}", LONGEST_TITLE)
     return Message(title, clean("\n".join(said), LONGEST_TEXT), link if "://" in link else "")
 
 

@@ -33,6 +33,12 @@ def unmute(tenant: Tenant) -> bool:
     return group_store.unmute_code(tenant=tenant, code=CODE, actor="rui")
 
 
+def test_a_line_break_of_a_form_counts_as_one_character(tenant: Tenant) -> None:
+    found(tenant, 1)
+    note = "x\r\n" * (group_store.LONGEST_NOTE // 2 - 1) + "xx"
+    assert mute(tenant, note=note).note == note.replace("\r", "")
+
+
 def test_all_groups_of_the_code_leave_lists_and_the_queue_and_no_verdict_changes(tenant: Tenant) -> None:
     (handoff,) = found(tenant, 1)
     before = Handoff.objects.values_list("state", "verdict", "version").get(pk=handoff.pk)

@@ -82,6 +82,27 @@ def test_what_an_agent_in_the_background_says_is_held_against_its_task(workers: 
     assert document["tool"]["parameters"] == before()["tool_input"]
 
 
+def test_the_document_of_a_result_keeps_the_digits_of_long_integers(tenant: Tenant) -> None:
+    wei = b'"wei":100000000000000000001'
+    call = before() | {"tool_input": before()["tool_input"] | {"wei": 0}}
+    for event in (call, start(), stop() | {"wei": 0}):
+        handler.handle(tenant, SENDER, orjson.dumps(event).replace(b'"wei":0', wei), "", 0.0)
+    back = Handoff.objects.get(format="delegation")
+    assert bytes(back.body.original).count(wei) == 2
+
+
+@pytest.mark.parametrize("deep", ["call", "event"])
+def test_a_result_is_stored_without_its_call_if_both_together_are_nested_too_deeply(tenant: Tenant, deep: str) -> None:
+    call, event = before(), stop()
+    (call["tool_input"] if deep == "call" else event)["more"] = orjson.loads(b"[" * 62 + b"]" * 62)
+    if deep == "event":
+        event["more"] = [event["more"]]
+    for one in (call, start(), event):
+        tell(tenant, one)
+    work()
+    assert list(Handoff.objects.order_by("id").values_list("state", "format")) == [("accepted", "claude-code")] * 2
+
+
 def test_a_launched_agent_of_which_nothing_was_told_before_is_an_open_task(tenant: Tenant) -> None:
     tell(tenant, launched())
     (handoff,) = Handoff.objects.all()

@@ -270,7 +270,8 @@ def test_half_a_surrogate_pair_in_a_representation_of_python_is_replaced() -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [("-5", -5), (7, 7), ("0", 0), ("9" * 18, 10**18 - 1), ("x", "x"), ("٣", "٣")]
+    ("written", "read"),
+    [("-5", -5), (7, 7), ("0", 0), ("9" * 18, 10**18 - 1), ("9" * 20, "9" * 20), ("x", "x"), ("٣", "٣")],
 )
 def test_a_whole_number_in_json_is_a_number_although_the_protocol_writes_it_as_text(written: Any, read: Any) -> None:
     amount = {"key": "amount", "value": {"intValue": written}}

@@ -96,6 +96,11 @@ def integer_of(value: Any) -> Any:
     return value if number is None or not -(2**63) <= number < 2**64 else number
 
 
+def word_of(value: object) -> str:
+    """Return a text, or the digits of an integer, such as the id of a session. Otherwise, return an empty text."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
 def text_of(value: object) -> str:
     """Return a text unchanged, and the JSON of any other value.
 

@@ -281,6 +281,7 @@ def test_a_whole_number_in_json_is_a_number_although_the_protocol_writes_it_as_t
     assert json.loads(found.facts.arguments) == {"amount": read}
 
 
-def test_the_id_of_a_session_can_be_a_number() -> None:
-    (found,) = read_export(export([agent(1, "writer", session__id=42)]), JSON).spans
+@pytest.mark.parametrize("given", [{"session__id": 42}, {"metadata": '{"thread_id": 42}'}])
+def test_the_id_of_a_session_can_be_a_number(given: dict[str, Any]) -> None:
+    (found,) = read_export(export([agent(1, "writer", **given)]), JSON).spans
     assert found.conversation == "42"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -262,7 +262,7 @@ def _postgresql_options(parsed: dict[str, Any], pool: int) -> dict[str, Any]:
 
 def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
     """Return Django's database settings from `DATABASE_URL`, or for an SQLite file in the data folder."""
-    url = os.environ.get("DATABASE_URL") or f"sqlite:///{folder / 'handoffaudit.sqlite3'}"
+    url = os.environ.get("DATABASE_URL") or f"sqlite:///{quote(str(folder / 'handoffaudit.sqlite3'))}"
     settings = _parse_database("DATABASE_URL", url)
     if settings["ENGINE"] == "django.db.backends.sqlite3":
         settings["CONN_MAX_AGE"] = None

@@ -158,6 +158,15 @@ def test_lists_by_name_that_cannot_be_read_are_refused(monkeypatch: pytest.Monke
         env.lists_by_name("ROLES")
 
 
+@pytest.mark.parametrize("name", ["run#1", "what?", "100%25", "my data", "données"])
+def test_the_database_is_in_the_data_folder_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    found = env.databases(tmp_path / name)["default"]["NAME"]
+    assert found == str(tmp_path / name / "handoffaudit.sqlite3")
+
+
 def test_parameters_of_a_database_address_reach_postgresql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without them, a connection that must be encrypted (`sslmode`) would fall back to plain text."""
     monkeypatch.setenv("DATABASE_URL", "postgresql://ada@db/audit?sslmode=verify-full&sslrootcert=/ca.pem")

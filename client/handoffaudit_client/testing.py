@@ -50,6 +50,8 @@ class FakeServer:
         self.requests: list[tuple[str, str]] = []
         self.url = ""
         self._states: dict[str, dict[str, Any]] = {}
+        # The sender's id of each handoff, by the server's id.
+        self._ids: dict[str, str] = {}
         self._rules: list[tuple[dict[str, str], dict[str, Any]]] = []
         self._failures: list[_Stop] = []
         self._changed = threading.Condition()
@@ -146,9 +148,9 @@ class FakeServer:
         if handler.command == "POST" and (place := _RESULTS.match(path)):
             return 200, self._store_results(place[1], body)
         if handler.command == "POST" and (place := _USE.match(path)):
-            return self._use(self._find(place[1]), handler.headers.get("Idempotency-Key", ""))
+            return self._use(self._ids.get(place[1], place[1]), handler.headers.get("Idempotency-Key", ""))
         if handler.command == "GET" and (place := _HANDOFF.match(path)):
-            return self._wait(self._find(place[1]), seconds)
+            return self._wait(self._ids.get(place[1], place[1]), seconds)
         raise _Stop(404, "Not found")
 
     def _store(self, sent: bytes) -> dict[str, Any]:
@@ -167,6 +169,7 @@ class FakeServer:
             if known is None:
                 self.handoffs[handoff_id] = submission
                 self._states[handoff_id] = {**self._rule_for(document), "id": server_id}
+                self._ids[server_id] = handoff_id
                 self._changed.notify_all()
         state = self._states[handoff_id]["state"]
         return {**receipt, "status": 202 if known is None else 200, "state": state}
@@ -176,9 +179,6 @@ class FakeServer:
             if all(document.get(name) == value for name, value in wanted.items()):
                 return given
         return {"state": "accepted", "issues": []}
-
-    def _find(self, reference: str) -> str:
-        return next((name for name, found in self._states.items() if reference in (name, found["id"])), reference)
 
     def _shown(self, handoff_id: str) -> dict[str, Any]:
         found = self._states[handoff_id]

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,10 @@ class Server:
                     raise Stop(f"{self._url} can't be reached ({error}): check it, then {self.again}.", 1) from error
                 # A server may close an idle connection, so the first failure is not reported.
                 if number == 2:
-                    click.echo(f"{self._url} can't be reached ({error}): trying again for about a minute.", err=True)
+                    # On a terminal, replace the progress bar.
+                    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+                    said = f"{self._url} can't be reached ({error}): trying again for about a minute."
+                    click.echo(clear + said, err=True)
             else:
                 if status not in BUSY:
                     return status, self._check(status, content)

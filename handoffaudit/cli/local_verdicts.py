@@ -1,5 +1,6 @@
 """Verdicts on documents in files, by policies in files, and the text of these verdicts for a terminal."""
 
+import codecs
 import errno
 import shutil
 import textwrap
@@ -127,7 +128,7 @@ def _load(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as file:
             read = file.read(LARGEST + 1)
-        given = orjson.loads(read)
+        given = orjson.loads(read.removeprefix(codecs.BOM_UTF8))
     except OSError as error:
         raise Stop(f"{path} can't be read ({error.strerror}).") from error
     except orjson.JSONDecodeError as error:

@@ -179,6 +179,8 @@ def rotate(*, lost: bool) -> None:
             number = seals.change_key(old, new)
             if draft is None:
                 # If the new key cannot be printed, nobody has it, so it must not sign.
+                if sys.stdout is None:
+                    raise Stop("Standard output is closed, so the new key can't be printed: the key did not change.")
                 click.echo(new.secret)
     except signatures.WrongKey as error:
         raise Stop(str(error)) from error

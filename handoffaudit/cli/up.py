@@ -209,7 +209,7 @@ def set_environment(host: str) -> None:
 
 
 def has_llm_key() -> bool:
-    """Return whether to run the asker: if an LLM key or a cloud provider, which needs no key, is configured."""
+    """Return whether an LLM key is set, or a cloud provider, which needs no key."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
         "vertex",

@@ -42,6 +42,8 @@ def backup(file: Path) -> None:
     FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the server.
     """
     if (database := find_database_file()) is None:
+        # This call reports an address that cannot be read or names another kind of database.
+        start_django()
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
     refuse_no_data()
     try:

@@ -109,6 +109,16 @@ def test_the_sqlite_file_of_an_address_is_backed_up(folder, monkeypatch):
     copy.close()
 
 
+def test_an_address_that_the_settings_refuse_is_not_taken_for_postgresql(folder, monkeypatch):
+    def refuse():
+        raise Stop("DATABASE_URL cannot be read.")
+
+    monkeypatch.setenv("DATABASE_URL", "sqlite3:///typo")
+    monkeypatch.setattr(upkeep, "start_django", refuse)
+    done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")])
+    assert str(done.exception) == "DATABASE_URL cannot be read."
+
+
 def test_a_command_makes_no_database_at_a_wrong_address(folder, monkeypatch):
     missing = folder / "typo.sqlite3"
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{missing}")

@@ -9,7 +9,7 @@ import click
 import msgspec
 import pytest
 
-from handoffaudit.cli.local_verdicts import issue_lines
+from handoffaudit.cli.local_verdicts import issue_lines, read_policy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.tokenizers import estimate
@@ -187,6 +187,12 @@ def test_an_output_is_counted_if_only_its_own_budget_is_small(tmp_path):
     done = fed(json.dumps(output), "validate", "-", "--policy", str(policy))
     assert "writer" in done.stdout
     assert "tokens.over_budget" not in done.stdout
+
+
+def test_a_policy_file_may_begin_with_a_byte_order_mark(tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"rows": [{"handoff_type": "*", "output_token_budget": 100}]}), "utf-8-sig")
+    assert read_policy([str(policy)], None).other.output_token_budget == 100
 
 
 def test_nothing_is_loaded_that_judging_needs_not(tmp_path):

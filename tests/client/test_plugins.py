@@ -108,6 +108,26 @@ def test_the_first_argument_with_a_reason_counts(arguments: object, reason: str)
 def test_a_message_that_json_rpc_refuses_is_no_handoff(
     client: Client, server: FakeServer, chunks: list[bytes], sent: int
 ) -> None:
+    assert post_message(client, chunks) == chunks
+    assert client.flush(60)
+    assert len(server.handoffs) == sent
+
+
+def test_a_user_without_a_name_does_not_break_the_answer(client: Client, server: FakeServer) -> None:
+    class StarletteUser:
+        is_authenticated = True
+
+        @property
+        def display_name(self) -> str:
+            raise NotImplementedError
+
+    assert post_message(client, [b"{}"], user=StarletteUser()) == [b"{}"]
+    (sent,) = server.wait_for(1)
+    assert sent["document"]["source_agent_id"] == "client"
+
+
+def post_message(client: Client, chunks: list[bytes], **scope: object) -> list[bytes]:
+    """Post a message to an application that answers with these chunks, and return the chunks that arrive."""
     message = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Order 40 chairs."}]}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}).encode()
     passed_on: list[bytes] = []
@@ -124,8 +144,6 @@ def test_a_message_that_json_rpc_refuses_is_no_handoff(
     async def send(event: Any) -> None:
         passed_on.extend([event["body"]] if "body" in event else [])
 
-    scope = {"type": "http", "method": "POST", "path": "/"}
+    scope = {"type": "http", "method": "POST", "path": "/", **scope}
     asyncio.run(HandoffMiddleware(app, "writer", client)(scope, receive, send))
-    assert client.flush(60)
-    assert len(server.handoffs) == sent
-    assert passed_on == chunks
+    return passed_on

@@ -569,20 +569,22 @@ def test_the_commands_write_and_check_a_bundle(
     assert run("verify-bundle", file, "--key", key) == 1
 
 
+class Full(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("output", [Full(), None])
 def test_a_new_key_that_cannot_be_printed_does_not_sign(
-    tenant: Tenant, database: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    output: Any, tenant: Tenant, database: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(sys, "argv", [])
     old = own_key()
     monkeypatch.setenv(VARIABLE, old.secret)
     sealed_history(tenant)
 
-    class Full(io.StringIO):
-        def write(self, _: str) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as changed:
-        changed.setattr(sys, "stdout", Full())
+        changed.setattr(sys, "stdout", output)
         assert run("seal-key", "rotate") == 2
     assert "the key did not change" in capsys.readouterr().err
     assert seals.current_key(Seal.objects.latest("number")) == old.public

@@ -81,7 +81,10 @@ class HandoffMiddleware:
         message = _message_in(scope["path"], body)
         if message is not None:
             user: Any = scope.get("user")
-            name = getattr(user, "display_name", user) if getattr(user, "is_authenticated", False) else ""
+            try:
+                name = getattr(user, "display_name", user) if user.is_authenticated else ""
+            except Exception:  # noqa: BLE001 (a user object must not break the answer)
+                name = ""
             source = name or source_in(message) or self.source
             self.client.send(**question_of(message, source, self.target, "server", self.type))
 

@@ -204,10 +204,8 @@ class Roles:
         return None if found is None else self._decode(found[1], _DEEPEST)
 
     def text(self, role: str) -> str:
-        """Return the text of an attribute, or the digits of an integer, such as the id of a session."""
-        value = self.get(role)
-        is_text = isinstance(value, str | int) and not isinstance(value, bool)
-        return str(value) if is_text else ""
+        """Return the text of an attribute; see `outputs.word_of`."""
+        return outputs.word_of(self.get(role))
 
     def has(self, role: str) -> bool:
         return role in self._found
@@ -234,7 +232,7 @@ def read_facts(name: str, roles: Roles, events: Iterable[tuple[str, Roles]]) -> 
     facts.agent = _agent_of(name, facts.kind, roles)
     _read_handoff(name, facts, roles)
     _READERS.get(facts.kind, _read_node)(name, facts, roles, list(events))
-    thread = roles.text("thread") or said.get("thread_id") or said.get("session_id")
+    thread = roles.text("thread") or outputs.word_of(said.get("thread_id")) or outputs.word_of(said.get("session_id"))
     conversation = roles.text("conversation") or roles.text("session") or thread
     return facts, _short(conversation)
 

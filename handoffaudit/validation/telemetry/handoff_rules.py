@@ -351,9 +351,9 @@ def _has_between(numbers: Sequence[int] | None, first: int, last: int) -> bool:
 
 
 def _infer_sources(tree: Tree, handoffs: list[Found]) -> None:
-    """Set missing sources: the current agent in the state of the run, or else an agent that depends on the type.
+    """Set each missing source to the current agent in the state of the run, if the state has one.
 
-    For a handoff, this agent is the target of the previous handoff, if any. For a delegation, this agent is
+    Otherwise, the source of a handoff is the target of the previous handoff, if any, and the source of a delegation is
     `MAIN`.
     """
     holders: dict[str, str] = {}

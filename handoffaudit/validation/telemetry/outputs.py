@@ -91,8 +91,14 @@ def _read_repr(text: str) -> dict[str, Any] | None:
 
 
 def integer_of(value: Any) -> Any:
-    """Return the integer in a text of digits, because OTLP/JSON writes 64-bit integers as texts. Keep other values."""
-    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,20}", value) else value
+    """Return the 64-bit integer in a text of digits, because OTLP/JSON writes integers as texts. Keep other values."""
+    number = int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,20}", value) else None
+    return value if number is None or not -(2**63) <= number < 2**64 else number
+
+
+def word_of(value: object) -> str:
+    """Return a text, or the digits of an integer, such as the id of a session. Otherwise, return an empty text."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def text_of(value: object) -> str:

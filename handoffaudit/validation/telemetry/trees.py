@@ -23,7 +23,8 @@ _MOST_PAUSE: Final = 60 * 10**9
 # Ancestors that are further away are ignored, so that the cost of a chain of spans grows only with its length.
 MOST_ANCESTORS: Final = 256
 # Names of tools leave out Latin letters with marks. The letters of another script may be the whole name of an agent.
-_NOT_IN_NAMES: Final = re.compile(r"[\W_\u0080-\u024f\u1e00-\u1eff]+")
+# Many scripts between Hebrew and Khmer write vowels as marks, which `\w` does not match.
+_NOT_IN_NAMES: Final = re.compile(r"(?:[^\w\u0590-\u17ff]|[_\u0080-\u024f\u1e00-\u1eff])+")
 
 
 def slug(name: str) -> str:

@@ -1,6 +1,7 @@
 """Tests of the client of `import --url` against a server with scripted answers."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -149,6 +150,14 @@ def test_a_server_that_is_away_is_named_while_the_client_waits_and_is_given_up_i
     assert waiting.startswith("http://127.0.0.1:1 can't be reached (")
     assert waiting.endswith("): trying again for about a minute.\n")
     assert waiting.count("\n") == 1
+
+
+@pytest.mark.usefixtures("slept")
+def test_on_a_terminal_the_message_replaces_the_progress_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(Stop):
+        ServerReceiver("http://127.0.0.1:1", "secret").send(ITEMS)
+    assert capsys.readouterr().err.startswith("\r\x1b[Khttp://127.0.0.1:1 can't be reached (")
 
 
 @pytest.mark.parametrize(

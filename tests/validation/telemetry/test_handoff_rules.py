@@ -338,7 +338,8 @@ def test_an_inferred_end_is_open_while_a_span_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target"), [("研究者", "作家"), ("Агент 1", "Писатель 1"), ("🔎", "📝"), ("Ά", "Έ")]
+    ("source", "target"),
+    [("研究者", "作家"), ("Агент 1", "Писатель 1"), ("🔎", "📝"), ("Ά", "Έ"), ("राम", "रोम"), ("ไก่", "ไก้")],
 )
 def test_names_in_any_script_are_different_agents(source: str, target: str) -> None:
     above = agent(1, source)

@@ -270,7 +270,8 @@ def test_half_a_surrogate_pair_in_a_representation_of_python_is_replaced() -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [("-5", -5), (7, 7), ("0", 0), ("9" * 18, 10**18 - 1), ("x", "x"), ("٣", "٣")]
+    ("written", "read"),
+    [("-5", -5), (7, 7), ("0", 0), ("9" * 18, 10**18 - 1), ("9" * 20, "9" * 20), ("x", "x"), ("٣", "٣")],
 )
 def test_a_whole_number_in_json_is_a_number_although_the_protocol_writes_it_as_text(written: Any, read: Any) -> None:
     amount = {"key": "amount", "value": {"intValue": written}}
@@ -280,6 +281,7 @@ def test_a_whole_number_in_json_is_a_number_although_the_protocol_writes_it_as_t
     assert json.loads(found.facts.arguments) == {"amount": read}
 
 
-def test_the_id_of_a_session_can_be_a_number() -> None:
-    (found,) = read_export(export([agent(1, "writer", session__id=42)]), JSON).spans
+@pytest.mark.parametrize("given", [{"session__id": 42}, {"metadata": '{"thread_id": 42}'}])
+def test_the_id_of_a_session_can_be_a_number(given: dict[str, Any]) -> None:
+    (found,) = read_export(export([agent(1, "writer", **given)]), JSON).spans
     assert found.conversation == "42"

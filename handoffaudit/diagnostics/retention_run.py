@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
@@ -291,8 +291,9 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
         }
         if one.types:
             detail["kept_days_by_type"] = one.types
-        old, due = target.old(tenant, terms), target.list_due(tenant, terms).values("pk")
-        if terms.holds and (held := _count(target, old.exclude(pk__in=due))):
+        # If many rows are due, `NOT IN` would compare each old row with each of them on PostgreSQL.
+        due = target.list_due(tenant, terms).filter(pk=OuterRef("pk"))
+        if terms.holds and (held := _count(target, target.old(tenant, terms).filter(~Exists(due)))):
             detail["held"] = held.number
         audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
         log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)

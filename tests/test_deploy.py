@@ -143,6 +143,13 @@ def test_the_proxy_can_take_the_address_of_a_person_from_a_proxy_in_front() -> N
         assert f"`{name}`" in (ROOT / "docs" / "postgresql.md").read_text()
 
 
+@pytest.mark.parametrize("name", ["HANDOFFAUDIT_MAX_WAIT_SECONDS", "HANDOFFAUDIT_MAX_HOOK_SECONDS"])
+def test_the_proxy_cuts_off_no_wait(name: str) -> None:
+    [longest] = re.findall(rf'"{name}", \d+, most=(\d+)', (ROOT / "handoffaudit" / "settings.py").read_text())
+    timeouts = re.findall(r"proxy_read_timeout (\d+)s;", (DEPLOY / "nginx.conf").read_text())
+    assert min(map(int, timeouts)) > int(longest)
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     for unit in UNITS:

@@ -55,7 +55,8 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
         _refuse_taken(tenant, person)
     if not settings.PASSWORD_SIGN_IN:
         if not SocialAccount.objects.filter(user=person.pk).exists():
-            raise Refused(f"{name!r} is no former member: new people sign in through {settings.OIDC_NAME}.", "name")
+            why = f"No former member named {name!r} has an account at {settings.OIDC_NAME}"
+            raise Refused(why, "name", "let new people sign in there first.")
         join(tenant=tenant, person=person, role=role, actor=actor)
         return Invitation(person, "")
     # A person who left every tenant may be invited again, but the old password, second factors and accounts at the

@@ -166,7 +166,11 @@ def _apply(identity: Identity, roles: dict[str, Role]) -> Admission:
     managed = _lock_tenants(identity)
     if unknown := set(roles) - {tenant.slug for tenant in managed}:
         log.error("sign_in.oidc_tenant_unknown", tenants=sorted(unknown))
-    account = SocialAccount.objects.select_related("user").filter(provider=PROVIDER, uid=identity.uid).first()
+    accounts = SocialAccount.objects.filter(provider=PROVIDER, uid=identity.uid)
+    known = Q(pk__in=accounts.values("user")) | Q(email__iexact=identity.email)
+    # A former member is in no locked tenant. Without this lock, a tenant could invite the person at the same time.
+    list(Person.objects.select_for_update().filter(known).order_by("pk").values_list("pk"))
+    account = accounts.select_related("user").first()
     person = account.user if account else _find_by_email(identity.email)
     if person is not None and not person.is_active:
         raise Refused("This account is disabled", remedy="ask an administrator to enable it.")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
+import structlog
 from django.db import transaction
 from django.utils import timezone
 
@@ -19,6 +20,8 @@ from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType, list_active
+
+log = structlog.get_logger(__name__)
 
 TASK: Final = "handoffaudit.diagnostics.tasks.send_reports"
 
@@ -62,14 +65,14 @@ def send_due() -> int:
     Return the number of tenants with a report; 0 if all deliveries are stored, or if another process stores them.
 
     Only one process at a time stores deliveries. If the process dies between two tenants, or the report of a tenant
-    fails, a later call continues. No webhook receives the report of a week twice, because a delivery is stored once for
-    each webhook and event.
+    fails, a later call tries again. No webhook receives the report of a week twice, because a delivery is stored once
+    for each webhook and event.
     """
     due = last_due(timezone.now())
     held_until = LEASE.acquire()
     if held_until is None:
         return 0
-    number, failure = 0, None
+    number, pause = 0, timedelta()
     try:
         if Watermark.objects.filter(name=MARK, at__gte=due).exists():
             return 0
@@ -77,16 +80,17 @@ def send_due() -> int:
             try:
                 _send(tenant, due)
                 number += 1
-            except Exception as error:  # noqa: BLE001 -- raised after the loop, so that the other tenants get reports
-                failure = error
+            except Exception:
+                # The failure of one report must not stop the others. A call after the pause makes all reports again.
+                log.exception("a weekly report failed", tenant=tenant.slug)
+                pause = LEASE.LENGTH
             held_until = LEASE.renew(held_until)
             if held_until is None:
                 return number
-        if failure:
-            raise failure
-        Watermark.objects.update_or_create(name=MARK, defaults={"at": due})
+        if not pause:
+            Watermark.objects.update_or_create(name=MARK, defaults={"at": due})
     finally:
-        LEASE.release(held_until)
+        LEASE.release(held_until, pause)
     return number
 
 

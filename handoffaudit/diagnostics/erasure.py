@@ -55,8 +55,12 @@ _SLASHES: Final = r"\\{1,8}"
 _STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
 _ESCAPED: Final = '"/'
 # A run of backslashes and the next character are one part, because JSON may escape a character with backslashes.
-_PARTS: Final = re.compile(r"\\+[^\\]?|[^\\]")
-_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?<=\\u00[01][0-9a-fA-F]))"
+# So are neighbouring white spaces, because a line may be wrapped between two words.
+_PARTS: Final = re.compile(r"\\+[^\\\s]?|\s+|[^\\]")
+_UNITS: Final = "|".join(f"{unit:04x}" for unit in range(0x10000) if chr(unit).isspace())
+_SPACES: Final = rf"(?:\s|{_SLASHES}(?:[nrt]|u(?i:{_UNITS})))+"
+_ESCAPE: Final = re.compile(rf"{_SLASHES}u([0-9a-fA-F]{{4}})")
+_BEFORE: Final = r"(?:(?<!\w)|(?<=\\[nrtbf])|(?P<escape>(?<=\\u[0-9a-fA-F]{4})))"
 _AFTER: Final = r"(?!\w)"
 
 
@@ -253,19 +257,27 @@ def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
     # Of a value with spaces, the longest part is searched, because any white space may stand between the parts.
     if "\\" not in text and text.isascii() and max(folded.split(), key=len) not in text.lower():
         return content
-    changed, number = pattern.subn(MARKER, text)
-    if not number:
+    changed = pattern.sub(_mark, text)
+    if changed == text:
         return content
     if not _is_json(changed) and _is_json(text):
         changed = _replace_in_strings(text, pattern)
     return changed if is_text else changed.encode(errors="surrogateescape")
 
 
+def _mark(found: re.Match[str]) -> str:
+    """Return the marker, or the match itself if it is a part of a word, because an escaped letter is beside it."""
+    units = [found.string[found.start() - 4 : found.start()]] if found.lastgroup else []
+    if after := _ESCAPE.match(found.string, found.end()):
+        units.append(after[1])
+    return found[0] if any(chr(int(unit, 16)).isalnum() for unit in units) else MARKER
+
+
 def _replace_in_strings(text: str, pattern: re.Pattern[str]) -> str:
     """Return JSON with the marker in its strings only. A string that would become invalid JSON is replaced whole."""
 
     def change(found: re.Match[str]) -> str:
-        changed = f'"{pattern.sub(MARKER, found[1])}"'
+        changed = f'"{pattern.sub(_mark, found[1])}"'
         return changed if _is_json(changed) else f'"{MARKER}"'
 
     return _STRING.sub(change, text)
@@ -307,15 +319,13 @@ def _part_pattern(part: str, flags: re.RegexFlag) -> str:
 
 def _char_pattern(char: str, flags: re.RegexFlag) -> str:
     if char.isspace():
-        return r"\s"
-    units = char.encode("utf-16-be").hex()
-    escaped = "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
-    slashes = r"\\{0,8}" if char in _ESCAPED else ""
+        return _SPACES
     # In `\u` escapes, upper and lower case have different code units.
     other = char.swapcase()
-    if flags & re.IGNORECASE and len(other) == 1 and other != char:
-        units = other.encode("utf-16-be").hex()
-        escaped += "|" + "".join(f"{_SLASHES}u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+    cases = (char, other) if flags & re.IGNORECASE and len(other) == 1 and other != char else (char,)
+    units = [one.encode("utf-16-be").hex() for one in cases]
+    escaped = "|".join("".join(f"{_SLASHES}u(?i:{one[at : at + 4]})" for at in range(0, len(one), 4)) for one in units)
+    slashes = r"\\{0,8}" if char in _ESCAPED else ""
     return f"(?:{slashes}{re.escape(char)}|{escaped})"
 
 

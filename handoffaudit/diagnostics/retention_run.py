@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from django.db import OperationalError, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
@@ -98,20 +98,25 @@ def remove_due(seconds: float) -> bool:
         for tenant in Tenant.objects.order_by("pk"):
             for one in _list_due(tenant):
                 begun = time.monotonic()
-                while _remove_batch(tenant, one):
-                    if judge_leases.is_anything_waiting():
-                        pause = pause_after(time.monotonic() - begun, _SHARE)
-                        return True
-                    if time.monotonic() > end:
-                        return False
-                    held_until = LEASE.renew(held_until)
-                    if held_until is None:
-                        return True
-                    begun = time.monotonic()
+                try:
+                    while _remove_batch(tenant, one):
+                        if judge_leases.is_anything_waiting():
+                            pause = pause_after(time.monotonic() - begun, _SHARE)
+                            return True
+                        if time.monotonic() > end:
+                            return False
+                        if (renewed := LEASE.renew(held_until)) is None:
+                            return True
+                        held_until, begun = renewed, time.monotonic()
+                except _Overtaken:
+                    log.warning("retention: another process goes on with the run")
+                    return True
+                except Exception:
+                    # The failure of one run must not stop other runs. After the pause, the failed run is tried again.
+                    log.exception("a retention run failed", tenant=tenant.slug, kind=one.kind)
+                    pause = LEASE.LENGTH
         _drop_emptied()
         Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
-    except _Overtaken:
-        log.warning("retention: another process goes on with the run")
     finally:
         LEASE.release(held_until, pause)
     return True
@@ -286,8 +291,9 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
         }
         if one.types:
             detail["kept_days_by_type"] = one.types
-        old, due = target.old(tenant, terms), target.list_due(tenant, terms).values("pk")
-        if terms.holds and (held := _count(target, old.exclude(pk__in=due))):
+        # If many rows are due, `NOT IN` would compare each old row with each of them on PostgreSQL.
+        due = target.list_due(tenant, terms).filter(pk=OuterRef("pk"))
+        if terms.holds and (held := _count(target, target.old(tenant, terms).filter(~Exists(due)))):
             detail["held"] = held.number
         audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
         log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)
@@ -337,12 +343,9 @@ class Standing:
         return self.last is not None and self.last.finished_at is None
 
 
-def list_standings(
-    tenant: Tenant, table: Table[Retention] | None = None, now: datetime | None = None
-) -> list[Standing]:
+def list_standings(tenant: Tenant, table: Table[Retention] | None = None) -> list[Standing]:
     """Return the state of each kind of data, in the order of `Data`."""
-    now = now or timezone.now()
-    table = table or retention.current(tenant)
+    now, table = timezone.now(), table or retention.current(tenant)
     runs = {one.kind: one for one in RetentionRun.objects.filter(tenant=tenant)}
     return [_make_standing(tenant, table, row, runs.get(row.name), now) for row in table.rows]
 
@@ -375,12 +378,8 @@ def removal_message(tenant: Tenant, data: Data) -> str:
     run = last_removal(tenant, data)
     if run is None or run.removed_before is None or run.removed_at is None:
         return ""
-    before, day = _format_day(run.removed_before), _format_day(run.removed_at)
+    before, day = (f"{at.day} {at:%b %Y}" for at in (run.removed_before, run.removed_at))
     return f" Retention removed data from before {before} on {day}."
-
-
-def _format_day(moment: datetime) -> str:
-    return f"{moment.day} {moment:%b %Y}"
 
 
 def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:

@@ -98,6 +98,10 @@ def finish() -> None:
         ("\\\\ada\\home", '"on \\u005c\\u005cada\\u005Chome"'),
         ('ada\\"\\\u00e9\\/x', json.dumps('an ada\\"\\\u00e9\\/x')),
         ("\\ada", json.dumps("domain\\ada")),
+        ("Ada Lovelace", json.dumps("\u201cAda Lovelace\u201d")),
+        ("Ada Lovelace", json.dumps(json.dumps("by\u00a0Ada\u00a0Lovelace"))),
+        ("Ada Lovelace", json.dumps({"note": "Dear Ada\r\n  Lovelace,"})),
+        (EMAIL, json.dumps(f"\U0001f600{EMAIL}")),
     ],
 )
 def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
@@ -116,6 +120,8 @@ def test_a_value_is_found_in_every_form(value: str, text: str) -> None:
         ("Anna", "Annabel"),
         ("Lovelace", "lovelace"),
         ("Lovelace", "\\u006covelace"),
+        ("Brand", json.dumps("Brand\u00e3o")),
+        ("Brand", json.dumps("\u00c9Brand")),
         ("Ada L", "Adams L"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
@@ -299,3 +300,26 @@ def test_a_clock_that_was_set_back_leaves_the_audit_log_whole(tenant: Tenant) ->
     newest = AuditEntry.objects.filter(tenant=tenant).order_by("number").last()
     assert newest
     assert (newest.action, str(newest.detail["seconds"]), audit.verify(tenant)) == ("retention.remove", "0.0", None)
+
+
+def test_a_run_that_fails_stops_no_other_run(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
+    for one in (tenant, other_tenant):
+        calls(one, 40)
+        keep(one, model_calls=30)
+    remove = retention_run._remove_batch
+
+    def fail_for_the_first(one: Tenant, run: RetentionRun) -> bool:
+        if one == tenant:
+            raise KeyError(one.pk)
+        return remove(one, run)
+
+    with monkeypatch.context() as changed, capture_logs() as logs:
+        changed.setattr(retention_run, "_remove_batch", fail_for_the_first)
+        assert retention_run.remove_due(60)
+    failed = [(one["tenant"], one["kind"]) for one in logs if one["event"] == "a retention run failed"]
+    assert (left(tenant), left(other_tenant)) == (1, 0)
+    assert ("acme", "model_calls") in failed
+    assert not retention_run.anything_due()
+    retention_run.LEASE.revoke()
+    run_all()
+    assert left(tenant) == 0

@@ -88,16 +88,16 @@ KIND_TEXTS: Final = {
         "The content of handoffs: document, context and evidence, the facts that they brought into their trace, and "
         "their words in the search. The handoff, its verdicts (which may quote the document), events, decisions, and "
         "the hash and size of the submission stay. A document stays as long as its handoff waits, is held, rejected or "
-        "open, or is due for an LLM check, and for a day after a decision.",
+        "open, or is due for an LLM check. It also stays for a day after a decision.",
         "document",
         "documents",
     ),
     Data.HANDOFFS: KindText(
         "Handoffs",
         "Whole handoffs: document, verdicts, findings, events, decisions, comments, and their places in traces and "
-        "groups. The counts stay. A handoff stays as long as it waits, is held or open, or is due for an LLM check, "
-        "and for a day after a decision. If the submission of a deleted handoff is sent again, it counts as a new "
-        "handoff.",
+        "groups. The counts stay. A handoff stays as long as it waits, is held or open, or is due for an LLM check. "
+        "It also stays for a day after a decision. If the submission of a deleted handoff is sent again, it counts as "
+        "a new handoff.",
         "handoff",
         "handoffs",
     ),

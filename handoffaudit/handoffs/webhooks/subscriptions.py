@@ -67,8 +67,8 @@ EVENT_TEXTS: Final = {
         "a handoff is approved or declined",
         "`handoff`, `actor` (`kind`, `name`) and `note`",
         "Also sent when an approval carries over to a retry with the same document (`kind` is `system`), and when a "
-        "person reopens the handoff: its state is `held` or `rejected` again. A first decision that waits for a second "
-        "person is not sent.",
+        "person reopens the handoff. The state of a reopened handoff is `held` or `rejected` again. A first decision "
+        "that waits for a second person is not sent.",
     ),
     EventType.ALERT: EventText(
         "an alert opens, is still active, or closes",

@@ -44,7 +44,7 @@ def test_others_do_not(is_genuine: Any) -> None:
 
 def test_the_pauses_are_the_documented_ones() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
-    (said,) = re.findall(r"tried again after about (.*?): eight tries", DOCS.read_text(), re.DOTALL)
+    (said,) = re.findall(r"tried again after about (.*?)\. After eight tries", DOCS.read_text(), re.DOTALL)
     told = [int(number) * units[unit] for number, unit in re.findall(r"(\d+)\s(s|min|h)", said)]
     assert told == list(delivery.PAUSES)
     assert delivery.TRIES == 8

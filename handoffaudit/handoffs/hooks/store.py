@@ -280,7 +280,7 @@ def _make_id(label: str, direction: str, made: str) -> str:
 
 
 # An LLM writes the results of these tools of Claude Code. They are an answer about a page, the report of another agent,
-# or texts that the agent wrote in an earlier call: plans, tasks, messages and prompts.
+# or texts of the agent from an earlier call: plans, tasks, messages, prompts.
 WRITTEN_BY_AN_LLM: Final = frozenset(
     {
         *("WebFetch", "WebSearch", "TaskOutput", "AgentOutputTool", "Skill", "SendMessage", "ExitPlanMode"),

@@ -253,8 +253,8 @@ def update_statistics() -> None:
 def fill(tenant: Tenant, rows: int, *, most_samples: int | None = None) -> dict[str, Any]:
     """Fill an empty tenant with documents of the first `most_samples` samples; a filled tenant does not change.
 
-    Return `shown`, ids and states of some of the newest handoffs that have a document, and `trace` and `long_trace`,
-    the ids of traces with 8 and with 60 handoffs.
+    Return `shown`, `trace` and `long_trace`. `shown` has ids and states of some of the newest handoffs that have a
+    document. The others are the ids of traces with 8 and with 60 handoffs.
     """
     handoffs = Handoff.objects.filter(tenant=tenant).order_by("-id")
     is_new, lacks_files = not handoffs.exists(), not file_stats.has_any(tenant)

@@ -28,8 +28,8 @@ class Load:
     """The requests to send.
 
     `batch` is the number of documents in a request (0: one bare document). With `telemetry`, a request is an export of
-    OpenTelemetry with this number of traces, and spans are counted. `rate` is requests per second, each timed from the
-    moment at which the request was due; without a rate, a connection sends its next request after an answer.
+    OpenTelemetry with this number of traces, and spans are counted. `rate` is requests per second; each is timed from
+    the moment at which it was due. Without a rate, a connection sends its next request after an answer.
     """
 
     port: int

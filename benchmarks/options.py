@@ -11,7 +11,7 @@ class Options:
     Each page is requested `requests` times, spread over `page_rounds` rounds, and visited `visits` times in a browser,
     which then leaves a tab alone for `idle_minutes`. Each command is run `calls` times. With `by_server`, `pages`
     measures databases that PostgreSQL filled itself, and ingest into them. `filled` is the PostgreSQL database that
-    `browser` and `pages` fill once and use again; `pages` keeps the database with few handoffs under the same name with
+    `browser` and `pages` fill once and use again. `pages` keeps the database with few handoffs under the same name with
     `_few`. If `filled` is empty, new databases are created and removed.
     """
 

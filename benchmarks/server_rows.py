@@ -1,6 +1,6 @@
 """Rows made by PostgreSQL itself: a million handoffs in a minute, with documents, verdicts, findings and events.
 
-Documents and verdicts are those of the bundled samples, in turn from the newest handoff, so that pages of the newest
+Documents and verdicts are those of the bundled samples, in turn from the newest handoff. So pages of the newest
 handoffs show the same documents for any number of rows. The counts are those that a recount expects.
 """
 

@@ -1,9 +1,9 @@
 """`python -m benchmarks.validation`: the cost of the deterministic layers for one handoff, on one core.
 
-The floor does only the work that no validator can avoid, with the fastest tools: it parses the submission (orjson),
-checks it against a pydantic model and a JSON Schema (jsonschema-rs), hashes it (SHA-256), and searches its text with
-one regular expression. The product and the floor judge the same submissions in alternating rounds; the figure is the
-processor time of the median round. The benchmark needs only the package itself and `jsonschema`.
+The floor does only the work that no validator can avoid, with the fastest tools. It parses the submission (orjson), and
+checks it against a pydantic model and a JSON Schema (jsonschema-rs). It hashes the submission (SHA-256), and searches
+its text with one regular expression. The product and the floor judge the same submissions in alternating rounds; the
+figure is the processor time of the median round. The benchmark needs only the package itself and `jsonschema`.
 """
 
 import argparse

@@ -39,7 +39,7 @@ def command(files: tuple[str, ...], layers: str, *, origin: bool, tool_results: 
     """Measure layers on labelled data: how many faulty items they find, and how many sound items they flag.
 
     A FILE holds one labelled item per line (JSONL): texts with their source, group chats, task orders, or your own
-    reviews; gzip is recognised, and - is standard input. Each file is measured separately.
+    reviews. A file in gzip is recognised, and - is standard input. Each file is measured separately.
 
     With --with-model, an LLM also checks each item, using your own key. The command first shows the cost. To continue
     an interrupted run, run the command again.

@@ -256,7 +256,7 @@ class LockTimeout(OperationalError):
 
 
 # A writer that has waited this long is late. While no writer gets the lock, at most `MOST_LATE` late writers keep
-# waiting, because the other threads of the process must stay free for readers and `/readyz`.
+# waiting. The other threads of the process must stay free for readers and `/readyz`.
 LATE_SECONDS: Final = 0.5
 
 MOST_LATE: Final = 16

@@ -54,8 +54,8 @@ class FilterField(forms.Field):
     `label` names the filter on the page; a filter without a label is not shown there. `help_text` describes the
     parameter of the API, with `example`. `name` is the name of the parameter, by default the name of the attribute.
     `where` is the lookup in the database that must equal the value, or a function that returns the condition for the
-    value; the queries of the list apply a filter without `where` themselves. `empty_label` is the first option of a
-    select, if not empty. `options` are the choices that the page offers.
+    value. If a filter has no `where`, the queries of the list apply it themselves. `empty_label` is the first option of
+    a select, if not empty. `options` are the choices that the page offers.
     """
 
     remedy = ""

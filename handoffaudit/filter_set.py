@@ -1,8 +1,8 @@
 """Filters of lists: each filter is declared once, as a form field of a `FilterSet`.
 
 The declaration gives the name in addresses, the type, the limits and the choices, the label on the page and the
-description in the API. Pages, exports and saved views parse an address with the declaration, `form` makes the
-form of a page from the declaration, and `handoffaudit/api/requests.py` makes the parameters of an operation.
+description in the API. Pages, exports and saved views parse an address with the declaration. `form` makes the form of a
+page from it, and `handoffaudit/api/requests.py` makes the parameters of an operation.
 """
 
 from collections.abc import Iterator, Mapping

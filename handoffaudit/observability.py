@@ -97,8 +97,8 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # One message to a worker can be for several requests. A log line names at most this many of them.
 MOST_OF_A_TASK: Final = 10
 
-# The id is not in the context of structlog, because structlog copies the whole context of the thread for each read,
-# which is too slow for each submission.
+# The id is not in the context of structlog. For each read, structlog copies the whole context of the thread, which is
+# too slow for each submission.
 _current: ContextVar[str] = ContextVar("request_id", default="")
 
 

@@ -1,8 +1,8 @@
 """Reads of pages and exports from a replica of PostgreSQL (`DATABASE_REPLICA_URL`). People still see their own writes.
 
-A request for a page reads from the replica if the replica has replayed the position in the write-ahead log that the
-browser carries in a cookie. Each request that writes stores the position of the primary in this cookie. API calls and
-workers always use the primary.
+The browser carries a position in the write-ahead log in a cookie. A request for a page reads from the replica if the
+replica has replayed this position. Each request that writes stores the position of the primary in this cookie. API
+calls and workers always use the primary.
 """
 
 import re

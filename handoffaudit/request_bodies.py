@@ -36,8 +36,8 @@ SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")
 
-# The size of `struct tcp_info` and two offsets in it: of the milliseconds since the last received data, and of the
-# numbers of bytes that the other side acknowledged and sent.
+# The size of `struct tcp_info` and two offsets in it. The first is that of the milliseconds since the last received
+# data. The second is that of the numbers of bytes that the other side acknowledged and sent.
 _SIZE, _SILENT_AT, _BYTES_AT = 136, 52, 120
 
 
@@ -128,8 +128,8 @@ class Guard:
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
     """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    A silent connection may have sent its whole request, and wait for a verdict or receive a download that pauses, so it
-    gets much more time than a connection that sends slowly.
+    A silent connection may have sent its whole request. It may wait for a verdict, or receive a download that pauses.
+    So it gets much more time than a connection that sends slowly.
     """
     if seconds < DEADLINE_SECONDS:
         return False

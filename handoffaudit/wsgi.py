@@ -179,8 +179,8 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
     A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
     network shows no error. The connection of a slow query stays open, because the server answers on another connection.
 
-    PostgreSQL itself ends a long statement by `statement_timeout`, except in two cases: behind a PgBouncer, where no
-    setting may stay on a connection, and while a cursor outside of a transaction reads all its rows.
+    PostgreSQL itself ends a long statement by `statement_timeout`, but not behind a PgBouncer, where no setting may
+    stay on a connection. Nor does this limit hold while a cursor outside of a transaction reads all its rows.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 

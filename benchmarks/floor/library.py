@@ -2,8 +2,8 @@
 
 It runs in an environment that has the library and nothing of the product. LIBRARY is `handoffaudit_client`,
 `sentry_sdk` or `opentelemetry`; PACE is the pause between two items in seconds. It sends the items, prints a line,
-waits for a line, flushes, and prints its figures as JSON: the seconds of each call, of all calls and of the flush, and
-the memory in KiB.
+waits for a line, and flushes. Then it prints its figures as JSON: the seconds of each call, of all calls and of the
+flush, and the memory in KiB.
 """
 
 import gc

@@ -18,8 +18,8 @@ BATCH = 500
 CONNECTIONS = 2
 # While the capacity is measured, the load pauses if more handoffs than this wait.
 MOST_WAITING = 3000
-# The queue counts as growing if its mean length in the second half of the run exceeds the mean of the first half by
-# more than this share of the judged handoffs.
+# The mean length of the queue in the first half of the run is compared with the mean in the second half. The queue
+# counts as growing if the mean grew by more than this share of the judged handoffs.
 GROWTH = 0.02
 LOOK_SECONDS = 0.25
 

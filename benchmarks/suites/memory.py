@@ -1,6 +1,6 @@
 """Benchmark of the embedded server's memory at rest, and after many handoffs.
 
-The figure is the proportional share (PSS) of all processes: a page that several processes share counts once, so the sum
+The figure is the proportional share (PSS) of all processes. A page that several processes share counts once, so the sum
 is the memory that the machine loses.
 """
 

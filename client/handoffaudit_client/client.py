@@ -86,8 +86,8 @@ class Client:
         _clients.add(self)
 
     def _open(self, url: str, key: str, folder: str | Path | None) -> None:
-        # Load all modules before the first thread starts: if a process forks while a thread imports a module, the child
-        # would wait forever for the lock of this module.
+        # Load all modules before the first thread starts. If a process forks while a thread imports a module, the child
+        # would wait forever for the module's lock.
         from pathlib import Path
 
         import handoffaudit_client.gate
@@ -170,7 +170,7 @@ class Client:
         the handoff is held, waits at most `wait` seconds more for the decision.
 
         Never raises because of the server. Without a usable answer, the verdict is true and `unverified`, and the
-        handoff is sent later; with `on_unreachable="stop"`, the verdict is false and `unreachable`, and the handoff is
+        handoff is sent later. With `on_unreachable="stop"`, the verdict is false and `unreachable`, and the handoff is
         not sent later. The verdict is the same if `before_send` drops the handoff or an error on this side prevents the
         call; such a handoff is never sent.
         """

@@ -251,8 +251,8 @@ class Sender:
     def _isolate(self, spool: AnySpool, batch: Batch) -> None:
         """Look for the line at which the server breaks, because one line would keep back all others.
 
-        If the batch has several lines, halve the size of the next batch. Move a single line to the end of the spool, or
-        give up the line if the server broke at this line again and again, and took other lines in between.
+        If the batch has several lines, halve the size of the next batch. Move a single line to the end of the spool. If
+        the server broke at this line again and again, and took others in between, give up the line.
         """
         line = batch.lines[0]
         if len(batch.lines) > 1:

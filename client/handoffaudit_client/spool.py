@@ -58,8 +58,8 @@ class Spool:
     def append(self, line: bytes) -> None:
         """Append a line, and hand it to the operating system before returning.
 
-        Raises `OSError` if the folder cannot be used or is not private, if the line cannot be written, or if a handler
-        of a signal calls while its thread is in `append`.
+        Raises `OSError` if the folder is unusable or not private, or the line cannot be written. Also raises it in a
+        signal handler whose thread is in `append`.
         """
         with self._lock:
             if self._is_appending:

@@ -39,7 +39,7 @@ class _Stop(Exception):
 class FakeServer:
     """A server on a free port of this machine, for as long as its `with` block.
 
-    `handoffs` are the submissions by id, in the order of arrival; `tool_results` are the results by trace; `requests`
+    `handoffs` are the submissions by id, in the order of arrival. `tool_results` are the results by trace. `requests`
     are the method and the path of each request.
     """
 

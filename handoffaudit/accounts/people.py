@@ -59,8 +59,8 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
             raise Refused(why, "name", "let new people sign in there first.")
         join(tenant=tenant, person=person, role=role, actor=actor)
         return Invitation(person, "")
-    # A person who left every tenant may be invited again, but the old password, second factors and accounts at the
-    # provider must not work: somebody else may have the name now.
+    # A person who left every tenant may be invited again. The old password, second factors and accounts at the provider
+    # must not work then, because somebody else may have the name now.
     person.set_unusable_password()
     person.email = ""
     _save(person)

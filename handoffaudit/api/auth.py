@@ -66,7 +66,7 @@ def log_refused(secret: str, request: HttpRequest) -> None:
     """Log a refused API key with the reason, at most once a minute for each key prefix and address.
 
     All keys together cause at most `MOST_LOGGED` lines a minute. If the secret does not look like a key of this
-    product, it may be a secret of another product, so the line has no part of it.
+    product, it may be a secret of another product. So the line has no part of it.
     """
     address = _address(request)
     beginning = secret[:PREFIX_LENGTH] if _looks_like_ours(secret) else ""

@@ -280,11 +280,13 @@ class UsedOut(Answer):
 def use_approval(request: HttpRequest, reference: Reference) -> HttpResponse:
     """Record that the sender starts the next agent with an approved handoff.
 
-    An approval works once, for this document, until the approval expires, or somebody saves a policy that verdicts
-    depend on: the strictness table, rules, schemas, prompts or roles of agents. If the answer is 200, start the next
-    agent. If the answer is 409, its `detail` says what to do: for a held handoff, wait for the decision; after a
-    rejection or a decline, send a corrected document with `retry_of`; if the approval cannot be used, send the document
-    again with `retry_of`, so that the document is judged again.
+    An approval works once, for this document, until the approval expires. It ends earlier if somebody saves a policy
+    that verdicts depend on: the strictness table, rules, schemas, prompts or roles of agents. If the answer is 200,
+    start the next agent. If the answer is 409, its `detail` says what to do:
+
+    - For a held handoff, wait for the decision.
+    - After a rejection or a decline, send a corrected document with `retry_of`.
+    - If the approval cannot be used, send the document again with `retry_of`, so that the document is judged again.
     """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)

@@ -154,8 +154,8 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
 
     The body has lines in any of the known formats, as text. A gzip body is unpacked with or without `Content-Encoding`,
     a zstd body only with this header. The body is durable before the call is answered. If a log has more than 9 MiB or
-    250,000 lines, a worker stores the lines only after the answer: poll the link until `stored` equals `size`. A line
-    that was sent before under the same name is not counted again, so you can send a log again after it grew, and
+    250,000 lines, a worker stores the lines only after the answer. Then poll the link until `stored` equals `size`. A
+    line that was sent before under the same name is not counted again. So you can send a log again after it grew, and
     repeat a request.
     """
     who = caller(request)

@@ -182,9 +182,9 @@ def decode_body(request: HttpRequest) -> None:
 def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
     """Return the body of at most `most` bytes, decompressed.
 
-    Raise `Problem` 413 if the body is larger, 415 if its encoding is unknown, or 400 if the body is empty, cut off or
-    damaged, or if `Content-Length` is not a number. With `may_be_empty`, return an empty body, unless the request has
-    the header `Transfer-Encoding`: the caller turns an empty document into a finding for its sender.
+    Raise `Problem` 413 if the body is larger, or 415 if its encoding is unknown. Raise `Problem` 400 if the body is
+    empty, cut off or damaged, or if `Content-Length` is not a number. With `may_be_empty`, return an empty body, unless
+    the request has the header `Transfer-Encoding`: the caller turns an empty document into a finding for its sender.
     """
     check_length(request, most)
     stream = getattr(request, "_stream", None)

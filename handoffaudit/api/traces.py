@@ -199,10 +199,10 @@ def send_tool_results(
 ) -> HttpResponse:
     """Store up to 200 tool results of a trace, at any time: before, with or after its handoffs.
 
-    The key sets the grade. Results sent with a key that has the scope `observe` are evidence: each handoff of the
-    trace is judged against the results that tools returned before it. A handoff that had no source, or whose verdict
-    has ungrounded or reported values, is judged again if evidence arrives later. A trace keeps up to 1 MiB: results
-    that are no evidence are removed first, then evidence, the oldest first.
+    The key sets the grade. Results sent with a key that has the scope `observe` are evidence. Each handoff of the trace
+    is judged against the results that tools returned before it. A handoff that had no source, or whose verdict has
+    ungrounded or reported values, is judged again if evidence arrives later. A trace keeps up to 1 MiB: results that
+    are no evidence are removed first, then evidence, the oldest first.
     """
     who, now = caller(request), timezone.now()
     try:

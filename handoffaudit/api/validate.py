@@ -112,10 +112,10 @@ def validate(
 def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """Return a repaired candidate for a document; nothing is stored.
 
-    `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (`why` has the reason), or
-    `escalated` (no try led to a document without errors and with at least the same quality score). Each try is
-    listed with its changes and the remaining errors. A session that was removed to meet the token budget is returned as
-    `session_context`: store the session at its `path`, to which the candidate refers.
+    `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (`why` has the reason) or
+    `escalated`. `escalated` means that no try led to a document without errors and with at least the same quality
+    score. Each try is listed with its changes and the remaining errors. A session that was removed to meet the token
+    budget is returned as `session_context`: store the session at its `path`, to which the candidate refers.
     """
     who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)

@@ -66,8 +66,8 @@ def refuse_emptied() -> None:
     """Raise `Stop` if the SQLite file has 0 bytes although it had tables before.
 
     A first start that was killed also leaves 0 bytes, and is not refused. The file had tables if the lock file of the
-    migration or SQLite's log (`-wal`) has content, or if the data folder has static files, which older versions kept
-    there.
+    migration or SQLite's log (`-wal`) has content. It also had tables if the data folder has static files, which older
+    versions kept there.
     """
     if connection.vendor != "sqlite":
         return

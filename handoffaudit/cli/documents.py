@@ -325,8 +325,8 @@ class Documents(Source):
     def _detect_shape(self) -> str:
         """Return `lines` or `document`.
 
-        The shape is `lines` if the file name says so, or if the file begins with `{` and one of its first complete
-        lines is a JSON object.
+        The shape is `lines` if the file name says so. It is also `lines` if the file begins with `{` and one of its
+        first complete lines is a JSON object.
         """
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"

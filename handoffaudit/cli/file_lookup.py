@@ -44,8 +44,8 @@ class NoRegularFile(OSError):
 def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os.stat_result]]:
     """Yield the open folder that contains a file, the file's name there, and its status.
 
-    Links are followed within `folder`. For a file elsewhere, `_open_own` says which links above the file are followed;
-    the file itself can be a link to a file below its own folder, if a `folder` is given. Raises `LeavesFolder` for a
+    Links are followed within `folder`. For a file elsewhere, `_open_own` says which links above the file are followed.
+    If a `folder` is given, the file itself can be a link to a file below its own folder. Raises `LeavesFolder` for a
     link that is not followed, and `OSError` if the path can't be looked up.
     """
     whole = path.absolute()
@@ -66,7 +66,7 @@ def _open_own(folder: Path, opened: ExitStack) -> int:
     """Open the folder of a file, without following a link that an agent could have put in place of a folder.
 
     A link is refused in two places: as the folder itself, and as the folder above it. The current folder, its parents
-    and the entries of the root folder are exceptions: they are trusted to belong to the user, so they can be links.
+    and the entries of the root folder are exceptions. They are trusted to belong to the user, so they can be links.
     Links further up are followed, but a link below the current folder only if its target is in the current folder.
     """
     current = _list_current_folders()
@@ -183,7 +183,7 @@ class LookedUpFile:
     """The result of a look-up.
 
     `file` is the member `file` of a report: `exists`, and `content` or `error`. `changed_ns` is the time in nanoseconds
-    of the last change of the file or of the link that was not followed; None if the look-up found neither.
+    of the last change of the file or of the link that was not followed. It is None if the look-up found neither.
     """
 
     file: dict[str, Any]

@@ -82,9 +82,9 @@ def report_file(  # noqa: PLR0913 (click hands over each option)
     The command prints one log line. The report goes to the server at --url, otherwise to the local database; with
     --local it is judged here and not stored.
 
-    Exits with 0 if the file was used or the response replaced the file, with 1 if the phase failed, and with 2 if the
-    call is wrong, or if the server is unavailable or refuses the report. If the server is unavailable, the report is
-    stored, and sent with the next report.
+    Exits with 0 if the file was used or the response replaced the file, and with 1 if the phase failed. Exits with 2 if
+    the call is wrong, or if the server is unavailable or refuses the report. If the server is unavailable, the report
+    is stored, and sent with the next report.
     """
     folder = spool or data_folder() / "reports"
     if flush:

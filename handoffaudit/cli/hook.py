@@ -197,8 +197,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
     The event is JSON on standard input. If the event is no delegation and no rules apply, the command exits with
     0 and sends no request to the server.
 
-    Exits with 0 if the event is allowed, could not be judged, or is unreadable; with 1 (or --block-exit) if the event
-    is blocked, with the reason on standard error. A wrong call exits with 2, or with 1 if 2 means blocked.
+    Exits with 0 if the event is allowed, could not be judged, or is unreadable. If the event is blocked, exits with 1
+    (or --block-exit) and writes the reason to standard error. A wrong call exits with 2, or with 1 if 2 means blocked.
     """
     # With these options, the agent host takes exit code 2 for a blocked event, so a wrong call must not exit with 2.
     wrong = 1 if block_exit == "2" or emit or tool_results else 2

@@ -108,8 +108,11 @@ def split_line(line: bytes) -> list[bytes]:
 def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     """Return the item of a line.
 
-    A line is one of three things: a submission with the field `document`; an object whose field `raw` holds a document
-    that is not JSON, with the other fields of a submission beside it; or a document itself, which need not be JSON.
+    A line is one of three things:
+
+    - a submission with the field `document`
+    - an object whose field `raw` holds a document that is not JSON, with the other fields of a submission beside it
+    - a document itself, which need not be JSON
 
     An item without an id gets an id that is derived from the line, so that a second import stores nothing twice.
     """

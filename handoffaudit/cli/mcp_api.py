@@ -50,8 +50,8 @@ class Api:
         """Return the status and the JSON object of an answer whose status is one of `takes`.
 
         `wait` is the number of seconds for which the server may wait for a verdict. Raises `ToolError` for any other
-        answer, for an answer or a body that is too long, for a body that can't be written as JSON, and if the server
-        can't be reached or is too slow.
+        answer, and for an answer or a body that is too long. Also raises `ToolError` if a body can't be written as
+        JSON, or if the server can't be reached or is too slow.
         """
         headers = {"Prefer": f"wait={wait}"} if wait else {}
         if idempotency_key:

@@ -37,9 +37,10 @@ def backup(file: Path) -> None:
 
     The command checks the copy before it creates FILE. If the copy is damaged, the command fails and creates no FILE.
 
-    Also keep the files secret-key and seal-key of the data folder: without secret-key, everybody must sign in again,
-    and authenticator apps and recovery codes stop working; seal-key signs the seals. To restore, stop the server, put
-    FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the server.
+    Also keep the files secret-key and seal-key of the data folder. Without secret-key, everybody must sign in again,
+    and authenticator apps and recovery codes stop working. The seals are signed with seal-key. To restore, stop the
+    server, put FILE back as handoffaudit.sqlite3, remove the files beside it that end in -wal and -shm, and start the
+    server.
     """
     if (database := find_database_file()) is None:
         # This call reports an address that cannot be read or names another kind of database.

@@ -137,10 +137,10 @@ PageView = Callable[Concatenate[HttpRequest, TenantMembership, ...], HttpRespons
 def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     """Return a decorator that admits members of the address's tenant whose role includes this role.
 
-    The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
-    who is not a member gets 404, as if the tenant did not exist, and a member with too small a role gets 403. An
-    administrator who has to set up a second factor first is sent to the page for it. The view's attribute `role`
-    has the required role, for the guides of Help and for the access tests.
+    The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page. A person who is not
+    a member gets 404, as if the tenant did not exist. A member with too small a role gets 403. An administrator who has
+    to set up a second factor first is sent to the page for it. The view's attribute `role` has the required role, for
+    the guides of Help and for the access tests.
     """
 
     def decorate(view: PageView) -> Callable[..., Any]:

@@ -231,8 +231,8 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
     """Return whether a person acknowledged the last alert, and the acknowledgement still counts.
 
     If so, store `now` as `last_at` of this alert, because the value is still at a level. An acknowledgement no longer
-    counts if the value was below the levels for longer than both `clear_minutes` and three minutes, or if the
-    acknowledged alert had the level `warning` and the new level is `alert`.
+    counts if the value was below the levels for longer than both `clear_minutes` and three minutes. Nor does it count
+    if the acknowledged alert had the level `warning` and the new level is `alert`.
     """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:

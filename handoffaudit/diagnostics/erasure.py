@@ -294,8 +294,8 @@ def _is_json(text: str) -> bool:
 def pattern_of(value: str) -> re.Pattern[str]:
     """Return the pattern of a value as a whole word, in plain text and in JSON with escaped characters.
 
-    A value that consists of one word of ASCII letters is matched case-sensitively, because the same word in lower case
-    may be a word of the product. Other values ignore case.
+    A value that consists of one word of ASCII letters is matched case-sensitively. The same word in lower case may be a
+    word of the product. Other values ignore case.
     """
     forms = dict.fromkeys(unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
     flags = re.NOFLAG if value.isalpha() and value.isascii() else re.IGNORECASE

@@ -227,8 +227,8 @@ def _find_times(group: int) -> list[datetime]:
 def _unmute_grown(groups: Iterable[int]) -> None:
     """Bring back the muted groups that have grown to their limits, and notify webhooks.
 
-    The transaction has changed the numbers of these groups, so their rows are locked until it ends, and no other
-    process can bring the same groups back.
+    The transaction has changed the numbers of these groups, so their rows are locked until it ends. No other process
+    can bring the same groups back.
     """
     grown = list(FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until")).order_by("pk"))
     if grown:
@@ -244,8 +244,8 @@ FIFTH: Final = "fifth"
 FOR_GOOD: Final = "good"
 _AT_LEAST: Final = 10
 
-# A function for each limit: it takes the current number of handoffs of a group, and returns the number at which the
-# muted group comes back, or None if the group never comes back.
+# A function for each limit. It takes the current number of handoffs of a group, and returns the number at which the
+# muted group comes back. None means that the group never comes back.
 UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
     FIFTH: lambda number: number + max(_AT_LEAST, -(-number // 5)),
     "10": lambda number: number + 10,
@@ -318,8 +318,9 @@ MOST_CODE_MUTES: Final = 100
 def mute_code(*, tenant: Tenant, code: str, days: str, note: str, actor: str) -> CodeMute:
     """Mute all groups of a rule code, present and later ones, for `days` days, one of `MUTE_DAYS`.
 
-    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, days that
-    are not in `MUTE_DAYS`, a note that is missing or cannot be stored, or too many muted rule codes.
+    Groups that somebody muted before keep their own mutes. Raise `Refused` for a rule code without findings, for days
+    that are not in `MUTE_DAYS`, and for too many muted rule codes. Also raise `Refused` if the note is missing or
+    cannot be stored.
     """
     if days not in map(str, MUTE_DAYS):
         raise Refused(

@@ -121,7 +121,7 @@ _BY_STATUS = {
     413: "Shorten your own prompt for this use: the request is too large.",
 }
 
-# The text for a question that was refused before anything was sent: the key contains characters that are not allowed,
+# The text for a question that was refused before anything was sent. The key contains characters that are not allowed,
 # or the provider lacks its package, region or credentials.
 _NOT_SET_UP = (
     "Nothing was sent: correct the key, or the provider's package, region or credentials. See the message below."

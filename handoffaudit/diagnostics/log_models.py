@@ -12,9 +12,9 @@ from handoffaudit.handoffs.models import new_id
 class LogImport(models.Model):
     """One upload of a log. `source` is the name of the log; uploads of the same log have the same name.
 
-    `received_at` is set when all bytes are stored, `finished_at` when all lines are read. `lines` counts all lines,
-    `known` the lines that an earlier import had, `read` the new lines in a known format, `bad` the other new lines, and
-    `kinds` the read lines by format.
+    `received_at` is set when all bytes are stored, `finished_at` when all lines are read. `lines` counts all lines, and
+    `known` the lines that an earlier import had. Of the new lines, `read` counts those in a known format, and `bad` the
+    others. `kinds` counts the read lines by format.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -48,10 +48,10 @@ class LogPart(Leased):
     """A part of an uploaded log that waits for a worker to store its lines, compressed in `packed`.
 
     Workers store the parts of an import in order, and delete all its parts as soon as the last part is stored. Three
-    columns are known only after the previous part is stored: `first_line` is the number of the first line, `since` the
-    number of bytes between the last line that may end a block and this part, and `shift` the number of lines that the
-    log has lost at its start. `digests` has the digests of the part's blocks, one per line, so that equal blocks of one
-    import can be numbered.
+    columns are known only after the previous part is stored. `first_line` is the number of the first line. `since` is
+    the number of bytes between the last line that may end a block and this part. `shift` is the number of lines that
+    the log has lost at its start. `digests` has the digests of the part's blocks, one per line, so that equal blocks of
+    one import can be numbered.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

@@ -188,8 +188,8 @@ def has_moved(before: Share, now: Share) -> bool:
     """Return whether a rate moved beyond chance, and by at least 10 points.
 
     A rate of fewer than 50 handoffs before, or fewer than 20 now, has not moved. The z-test of two proportions with a
-    pooled variance (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3) must give more than 3, because hundreds of
-    routes are compared at once.
+    pooled variance must give more than 3, because hundreds of routes are compared at once. The test is in the
+    NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3.
     """
     if before.total < _FEWEST_BEFORE or now.total < _FEWEST_NOW:
         return False

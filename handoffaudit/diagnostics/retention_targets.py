@@ -294,9 +294,9 @@ def _documents(tenant: Tenant) -> "QuerySet[Handoff]":
 def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
     """Return the handoffs with old documents that no worker and no person needs again.
 
-    The documents of some handoffs stay: of waiting handoffs, of rejected handoffs, which may be repaired or approved,
-    of open tasks, and of unverified handoffs that are still rechecked. A recent decision can still be undone, so its
-    document stays as well.
+    Documents stay if their handoff waits, is an open task, or is unverified and still rechecked. Documents of rejected
+    handoffs stay as well, because these handoffs may be repaired or approved. A recent decision can still be undone, so
+    its document stays as well.
     """
     return _list_settled(tenant, terms).filter(body__isnull=False)
 
@@ -347,8 +347,8 @@ def remove_next_handoffs(
 ) -> tuple[uuid.UUID, int] | None:
     """Remove the next handoffs between the ids `after` and `end`. Return the last id and the number of handoffs.
 
-    Return None without removing a handoff if there is none, if one of the next handoffs must stay, or if
-    `removal.is_dense` refuses their range, for example because the partition with their documents was not dropped.
+    Return None without removing a handoff if there is none, or if one of the next handoffs must stay. Also return None
+    if `removal.is_dense` refuses their range, for example because the partition with their documents was not dropped.
     """
     rows = Handoff.objects.filter(tenant=tenant, pk__gt=after, pk__lt=end).order_by("pk").values_list("pk", flat=True)
     if (first := rows.first()) is None:

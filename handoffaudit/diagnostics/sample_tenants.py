@@ -273,9 +273,9 @@ def list_removed() -> "QuerySet[Tenant]":
 def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
     """Delete the rows of a removed sample tenant, and return whether the tenant itself is deleted.
 
-    The empty tenant stays for a while, because other processes may still have one of its keys in their cache, or a
-    lease on one of its handoffs. Under a legal hold, nothing is deleted. Raise `Refused` for a tenant that is not a
-    removed sample tenant.
+    The empty tenant stays for a while. Other processes may still have one of its keys in their cache, or a lease on one
+    of its handoffs. Under a legal hold, nothing is deleted. Raise `Refused` for a tenant that is not a removed sample
+    tenant.
     """
     if not list_removed().filter(pk=tenant.pk).exists():
         raise Refused("Only sample data that was removed can be cleared.")

@@ -70,7 +70,7 @@ _SEPARATOR: Final = " "
 def create_index() -> None:
     """Create the index of the words if it is missing. Called after each migration.
 
-    FTS5 takes the words from the table. A trigger removes the words of a deleted row; a trigger that adds words would
+    FTS5 takes the words from the table. A trigger removes the words of a deleted row. A trigger that adds words would
     make FTS5 write each row separately, which takes 25 times as long.
     """
     if _TABLE not in connection.introspection.table_names():

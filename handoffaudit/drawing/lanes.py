@@ -37,8 +37,9 @@ class Arrow:
 
     `number` is the handoff's place in the trace, `note` the text beside its state (`2 findings`), and `href` its page.
     `is_origin` is true if the handoff introduces an ungrounded value, and `carries` if it inherits one. `loops` is true
-    if the handoff returns to an agent that had the work, `long` if its chain is longer than recommended, and `over` if
-    its chain is longer than allowed without approval. `calls` counts the tool results since the previous handoff.
+    if the handoff returns to an agent that had the work. `long` is true if its chain is longer than recommended, and
+    `over` if its chain is longer than allowed without approval. `calls` counts the tool results since the previous
+    handoff.
     """
 
     number: int

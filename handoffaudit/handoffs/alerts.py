@@ -114,9 +114,9 @@ def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
 class AlertText:
     """The texts of a kind of alert.
 
-    `title` returns the title of an alert. `query` is the URL query of the list of affected handoffs, empty if there is
-    no such list, and `link_text` the text of the link to the list. `of_model` is True if the page about the LLM's
-    health has more details.
+    `title` returns the title of an alert. `query` is the URL query of the list of affected handoffs, and `link_text`
+    the text of the link to the list. `query` is empty if there is no such list. `of_model` is True if the page about
+    the LLM's health has more details.
     """
 
     title: Callable[[Alert], str]

@@ -109,8 +109,9 @@ class Aggregate(Generic[_Row]):
     """A table of stored counts, which the transactions that change the counted rows keep up to date.
 
     `key` names the columns of the table's unique constraint, `numbers` the columns with the counts. With `is_watched`,
-    each change also rewrites the row whose rule code (the last column of the key) is empty, even if the number in this
-    row stays the same. `ClosedDays` reads only such rows, and must notice a recheck that changes only rule codes.
+    each change also rewrites the row whose rule code (the last column of the key) is empty. This happens even if the
+    number in this row stays the same. `ClosedDays` reads only such rows, and must notice a recheck that changes only
+    rule codes.
     """
 
     model: type[_Row]

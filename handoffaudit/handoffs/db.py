@@ -43,8 +43,9 @@ def is_postgresql() -> bool:
 class Unindexed(Func):
     """The value of a column by which SQLite must not look for rows. PostgreSQL may: it estimates how many rows match.
 
-    Of two indexes, SQLite prefers the index with more columns that have to equal a value, even if the other index is
-    partial and has few rows. It also prefers to sort the rows of a range, even if another index has the right order.
+    Of two indexes, SQLite prefers the index with more columns that have to equal a value. It does so even if the other
+    index is partial and has few rows. It also prefers to sort the rows of a range, even if another index has the right
+    order.
     """
 
     template = "%(expressions)s"
@@ -83,8 +84,8 @@ def fetch_alone(sql: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
     """Run a statement on PostgreSQL, and return its first row or None.
 
     The statement is committed immediately, unless the thread has begun a transaction. A thread without a connection
-    takes a connection of the pool for this statement only, because Django takes several times as long to get and return
-    a connection.
+    takes a connection of the pool for this statement only. Django takes several times as long to get and return a
+    connection.
     """
     # `connection` is a proxy: each access to one of its attributes takes several function calls.
     database: Any = connections[DEFAULT_DB_ALIAS]

@@ -46,8 +46,9 @@ _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason
 class Pair:
     """The verdicts on one handoff with the current policy and with the draft.
 
-    Both are None if the draft does not change the prompts of the handoff, if the document cannot be read, if the
-    documents of the handoff were removed (`is_removed`), or if the LLM could not be asked (`outage` gives the reason).
+    Both are None if the draft does not change the prompts of the handoff, or if the document cannot be read. They are
+    also None if the documents were removed (`is_removed`), or if the LLM could not be asked (`outage` gives the
+    reason).
     """
 
     handoff: Handoff

@@ -186,7 +186,7 @@ def _make_submission(handoff: Handoff, body: HandoffBody, *, reviews: bool) -> b
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     # Fields beside the document are part of the content. A field that repeats a value of the document would change the
-    # content, and a server that already has the handoff would refuse to import the changed handoff.
+    # content. Then a server that already has the handoff would refuse to import the changed handoff.
     record = formats.read(parsed, handoff.format or None, Envelope()).record
     fields = {"document": document, "handoff_id": orjson.dumps(handoff.handoff_id)}
     if handoff.format:

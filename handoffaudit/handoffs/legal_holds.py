@@ -106,8 +106,8 @@ def place(*, tenant: Tenant, scope: str, key: str, reason: str, actor: str) -> L
     """Place a hold, or return the active hold with the same scope and key.
 
     `key` is the id of a handoff or of a trace. For a hold on the tenant, `key` is empty or the tenant's slug. Raise
-    `Refused` for an unknown scope, handoff or trace, for any other `key` if the scope is the tenant, for a missing or
-    invalid reason, and for too many holds.
+    `Refused` for an unknown scope, handoff or trace, and for any other `key` if the scope is the tenant. Also raise
+    `Refused` for a missing or invalid reason, and for too many holds.
     """
     if scope not in HoldScope.values:
         raise Refused(f"{scope[:40]!r} is not a scope of a hold", "scope", f"use one of {', '.join(HoldScope.values)}.")

@@ -250,8 +250,8 @@ def _list_agents(hops: list[Hop]) -> tuple[str, ...]:
 def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
     """Return the chain without round trips.
 
-    If an agent hands work to another agent and gets the work back, the other agent leaves the chain, as a call leaves
-    the stack when it returns (`docs/decisions/0006-derived-chain.md`).
+    If an agent hands work to another agent and gets the work back, the other agent leaves the chain. A call leaves the
+    stack in the same way (`docs/decisions/0006-derived-chain.md`).
     """
     folded: list[str] = []
     for agent in chain:

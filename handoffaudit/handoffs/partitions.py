@@ -340,7 +340,7 @@ def gather_statistics() -> None:
     """Gather the statistics of tables that have grown but have no statistics yet.
 
     Autovacuum looks once a minute. Until then, PostgreSQL plans queries as if the tables of a new installation were
-    empty: the search for the ancestors of a handoff reads all handoffs of the tenant.
+    empty. For example, the search for the ancestors of a handoff reads all handoffs of the tenant.
     """
     if not db.is_postgresql():
         return

@@ -301,8 +301,8 @@ def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit
     """Return the split of the period that needs the fewest hourly counts: into whole days and hours, or only hours.
 
     In the split by days, a day at either end of the period is read whole if most of its hours belong to the period. If
-    the period ends at `now` (the current time) or later, this split always reads the last day whole, because the later
-    hours have no or few counts.
+    the period ends at `now` (the current time) or later, this split always reads the last day whole. The later hours of
+    that day have no or few counts.
     """
     since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
     only_hours = PeriodSplit.of_hours(since, until)

@@ -278,7 +278,7 @@ def _check_note(note: str) -> str:
 def _check_codes(field: str, codes: Iterable[str]) -> list[str]:
     """Return the codes, each once.
 
-    Raise `Refused` for too many codes, and for a code that no layer can report: a test for such a code would have the
+    Raise `Refused` for too many codes, and for a code that no layer can report. A test for such a code would have the
     same result under every policy. If layers are installed as plugins, any storable code is accepted.
     """
     found = list(dict.fromkeys(code.strip() for code in codes if code.strip()))

@@ -145,7 +145,7 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
     """Return the handoffs of `rows` that `found` names.
 
     A few handoffs are looked up by the ids in `found`. If there are many, a scan in the order of `rows` soon finds
-    enough of them for a page, and looks up each handoff in the index of `found`.
+    enough of them for a page. The scan looks up each handoff in the index of `found`.
     """
     if found.order_by()[: RARE + 1].count() <= RARE:
         return rows.filter(pk__in=found.values("handoff"))

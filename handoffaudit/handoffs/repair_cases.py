@@ -190,10 +190,10 @@ def verdict_on_candidate(
 
     The layers that need no LLM judge first. If they find an error, return their verdict. Otherwise, if the handoff is
     stored, the LLM layers follow and ask `model`. Without `model`, they ask the LLM of the case if the LLM layers had
-    blocking findings on the handoff; else, a worker asks the LLM later, as for any submission.
+    blocking findings on the handoff. Otherwise, a worker asks the LLM later, as for any submission.
 
-    If an LLM layer had blocking findings on the handoff and has not judged the candidate, add the blocking findings of
-    all LLM layers on the handoff to the verdict.
+    An LLM layer that had blocking findings on the handoff may not have judged the candidate. Then add the blocking
+    findings of all LLM layers on the handoff to the verdict.
     """
     handoff = prepared.as_model()
     reading = read_record(prepared.submission)

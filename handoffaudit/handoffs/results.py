@@ -56,7 +56,7 @@ class JudgedHandoff:
 
     `fact` has the facts that the handoff brought into its trace, or is None. `has_late_results` says that the
     handoff was judged again because tool results of its trace arrived later. `began_at` is the time at which a worker
-    began to judge the handoff for the first time, or None if the event for this time is stored already.
+    began to judge the handoff for the first time. It is None if the event for this time is stored already.
     """
 
     handoff: Handoff

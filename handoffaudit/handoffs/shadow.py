@@ -140,8 +140,8 @@ def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mappin
 def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, BlockStats]:
     """Return the outcomes of the rows in shadow mode, each since its start in `starts`.
 
-    In the hour in which shadow mode began, the handoffs are counted one by one, because the stored counts of that hour
-    include handoffs from before shadow mode.
+    In the hour in which shadow mode began, the handoffs are counted one by one. The stored counts of that hour include
+    handoffs from before shadow mode.
     """
     if not starts:
         return {}

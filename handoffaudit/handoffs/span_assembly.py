@@ -1,8 +1,8 @@
 """The periodic job that finds the handoffs in the spans of a trace, and stores them as any other handoff.
 
-A trace is looked at soon after its root ended, when it has been quiet for a while, when its missing spans are no longer
-expected, and before its spans are removed. Each look finds all handoffs again. A stored handoff does not change. A
-stored tool result is replaced only by a result of a better grade.
+A trace is looked at soon after its root ended, and when it has been quiet for a while. It is looked at again when its
+missing spans are no longer expected, and before its spans are removed. Each look finds all handoffs again. A stored
+handoff does not change. A stored tool result is replaced only by a result of a better grade.
 """
 
 import time

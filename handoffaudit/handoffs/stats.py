@@ -272,7 +272,7 @@ _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 def find_first_received(rows: "QuerySet[Handoff]") -> Handoff | None:
     """Return the handoff that was received first, with the columns that callers read, or None if there is none.
 
-    The id of a handoff with `sent_at` contains that time, so a handoff that arrived long after `sent_at` can have the
+    The id of a handoff with `sent_at` contains that time. So a handoff that arrived long after `sent_at` can have the
     first id although other handoffs were received earlier. Such a handoff is compared with at most `COUNTED_LIVE`
     handoffs whose ids have a time up to one second after its receipt. Handoffs with later ids were received later.
     """

@@ -179,8 +179,8 @@ class RootedFiles:
     """The files below some folders; only their existence is checked.
 
     The sender chooses the path, so no path outside the folders is accessed. Some paths always yield None, even if the
-    file exists: paths to another folder, machine or drive, to a home folder or to a web address, paths that begin with
-    a variable, paths with `..`, and paths that leave the folders through a symbolic link.
+    file exists. Such a path leads to another folder, machine or drive, to a home folder or to a web address. Or it
+    begins with a variable, contains `..`, or leaves the folders through a symbolic link.
     """
 
     roots: tuple[Path, ...]

@@ -99,8 +99,8 @@ class ClaudeService:
         `model` is a role, `fast` or `careful`, or the name of an LLM. The `purpose` in `metadata` selects the
         schema of the answer. `metadata` itself is not sent, and neither is `temperature`, which current LLMs reject.
 
-        Raises `Unavailable` if no key is set or no answer came, `MalformedAnswer` for a truncated or declined answer,
-        or ValueError for an unknown provider or invalid prices.
+        Raises `Unavailable` if no key is set or no answer came, and `MalformedAnswer` for a truncated or declined
+        answer. Raises ValueError for an unknown provider or invalid prices.
         """
         name = self._models.get(model, model)
         system, asked = _split_system(messages)

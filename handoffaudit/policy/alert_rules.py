@@ -73,7 +73,7 @@ class AlertRule:
     )
 
 
-# The rules for the rejection rate and for failing open are off by default: only the tenant knows which rejection rate
+# The rules for the rejection rate and for failing open are off by default. Only the tenant knows which rejection rate
 # is high, and whether an LLM is configured.
 AS_SHIPPED: Final = (
     AlertRule(Watched.REJECTION_RATE, on=False, warning=0.5, alert=0.8),

@@ -1,7 +1,7 @@
 """Seals of decisions and verdicts: the digests of their rows, and the periodic job that seals rows in batches.
 
-A seal covers the events and verdicts of a tenant since the seal before it, its new policy versions, and the newest
-entry of its audit log.
+A seal covers the events, verdicts and new policy versions of a tenant since the seal before it. It also covers the
+newest entry of the tenant's audit log.
 """
 
 import hashlib

@@ -211,9 +211,9 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
 
     `behaviour` holds the forms of the source's newest handoffs before this handoff. The name of a person or a tool
     decides the role. Otherwise, an answer to a tool call comes from an observer. Otherwise, the source is an observer
-    if this handoff looks like the output of a program, and so do at least 60 % of its newest handoffs: this one and
-    up to seven before it. Any other source is a worker. Earlier handoffs count, because an agent with a browser hands
-    over pages, and often also answers of its own.
+    if this handoff looks like the output of a program. At least 60 % of its newest handoffs must look like that, too:
+    this one and up to seven before it. Any other source is a worker. Earlier handoffs count, because an agent with a
+    browser hands over pages, and often also answers of its own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)
     has_form = was_called or looks_observed(record)
@@ -282,10 +282,10 @@ _LISTED = re.compile(
 def looks_observed(record: Record) -> bool:
     """Return whether the longest text of the data has the form of a program's output.
 
-    Such forms are an exit code, a traceback or an error of a shell at the beginning, a page with its address and a note
-    on the part that is visible, a list of search results, and listings of folders, files and logs. JSON is no such
-    form, because many LLMs answer in JSON. Except for lists and listings, a form inside or after fenced code does not
-    count, because LLMs write fenced code.
+    Such a form is an exit code, a traceback or an error of a shell at the beginning. Another is a page with its address
+    and a note on the part that is visible. Lists of search results and listings of folders, files and logs are such
+    forms, too. JSON is no such form, because many LLMs answer in JSON. Except for lists and listings, a form inside or
+    after fenced code does not count, because LLMs write fenced code.
     """
     texts = (value for value in islice(record.data.values(), _MOST_TEXTS) if isinstance(value, str))
     text = max(texts, key=len, default="")[:_LONGEST_READ].lstrip()

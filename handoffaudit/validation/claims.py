@@ -49,7 +49,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     similar to an ungrounded value, or an empty text if no similar value was found. For a wrong calculation, `where` has
     the calculation, and `closest` is the right result. `counts` is False for an ungrounded value whose finding is only
     a note (severity `info`), such as a number in a plan or in code. A `reported` value is not judged, because its
-    origin is unknown: no evidence contains the value, and it came from an agent that was guessed to be an observer or a
+    origin is unknown: no evidence contains the value. It came from an agent that was guessed to be an observer or a
     person, or from a text that states nothing, such as JSON.
     """
 
@@ -140,7 +140,7 @@ class Claim(msgspec.Struct, frozen=True):
 class Citations(msgspec.Struct, frozen=True):
     """The sources that the data cites.
 
-    `sources` maps a path to the ids that it cites, `supported` holds the paths with at least one supplied source, and
+    `sources` maps a path to the ids that it cites. `supported` holds the paths with at least one supplied source, and
     `assumptions` the paths that the sender marks as assumptions. Entries of a wrong type are left out.
     """
 
@@ -192,8 +192,8 @@ def extract(
     object at `within`, which also holds `evidence_refs` and `assumptions`. A text of at most 10 characters is a claim
     only if it cites a source or is an assumption. `supplied` holds the names of the sources that can be cited.
     `place_of` maps a location in the data to its place in the document. `is_text` is True if the document has a text in
-    place of the data. All fields together may take 300,000 steps. A field that exceeds this budget is not read at all,
-    and neither are the fields after it, so that the result does not depend on the order of keys in the data.
+    place of the data. All fields together may take 300,000 steps. If a field exceeds this budget, neither this field
+    nor the fields after it are read at all. So the result does not depend on the order of keys in the data.
     """
     stating: Any = data
     for key in within:

@@ -42,7 +42,7 @@ _MOST_COPIED = 10_000_000
 
 _MOST_ERRORS = 100_000
 
-# The limit in bytes for the allowed values in all errors together: each error also holds a copy of all allowed values,
+# The limit in bytes for the allowed values in all errors together. Each error also holds a copy of all allowed values,
 # as Python objects that are ten times as large as their text.
 _MOST_CARRIED = 5_000_000
 
@@ -243,9 +243,9 @@ def _errors(
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
     """Return the errors of the data, and whether these are all errors.
 
-    If the list of all errors could fill the memory, return no error for a schema with alternatives, because even one
-    error would describe every alternative that was tried. For any other schema, return the errors in the first entries
-    of each list and object or, if these entries have no error, only the first error.
+    If the list of all errors could fill the memory, return no error for a schema with alternatives. Even one error
+    would describe every alternative that was tried. For any other schema, return the errors in the first entries of
+    each list and object. If these entries have no error, return only the first error.
     """
     level_sizes = level_sizes or levels(data)
     if _can_be_listed(schema, size, level_sizes):

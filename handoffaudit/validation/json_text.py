@@ -302,7 +302,7 @@ def to_json(value: Any) -> Any:
     """Return a copy of `value` in JSON types.
 
     Models, dataclasses, enums and times are converted. Other objects become their text. A value that JSON cannot
-    express (NaN, infinity, an overlong number, or a list or dict inside itself) becomes null, and half a surrogate pair
+    express becomes null: NaN, infinity, an overlong number, or a list or dict inside itself. Half a surrogate pair
     becomes a question mark. A value that is nested too deeply for the engine is cut one level beyond the limit, so that
     the engine still detects the excess.
     """

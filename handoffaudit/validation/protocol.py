@@ -45,7 +45,7 @@ Name = Annotated[str, Field(min_length=1)]
 class _PayloadStructure:
     """The structure layer with additional demands: a tenant, a chain, and data that is an object.
 
-    The server does not make these demands: it takes the tenant from the API key, derives the chain from the trace, and
+    The server does not make these demands. It takes the tenant from the API key, derives the chain from the trace, and
     accepts a text as data.
     """
 
@@ -196,9 +196,9 @@ _NO_REASON = "The LLM considers the data invalid, but gives no reason."
 class CompletionService(Protocol):
     """The caller's own service, which calls an LLM.
 
-    `completion` receives the chat messages, a model name, a temperature, a limit in tokens, and metadata: the purpose,
-    the prompt's name, and the id, type and tenant of the handoff. It returns a mapping whose `content` is the text of
-    the LLM's answer.
+    `completion` receives the chat messages, a model name, a temperature, a limit in tokens, and metadata. The metadata
+    has the purpose, the prompt's name, and the id, type and tenant of the handoff. `completion` returns a mapping whose
+    `content` is the text of the LLM's answer.
     """
 
     async def completion(

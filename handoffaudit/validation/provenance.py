@@ -47,9 +47,9 @@ class Step:
     """One handoff of a trace.
 
     `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
-    handoff's context and evidence. `brings_facts` is true if the values come from outside: the source is a person or an
-    observer, or the source's role is not declared and the handoff is an order without sources or the output of a
-    program. `is_noted` is true if a finding of the severity `info` names a value that is in no source.
+    handoff's context and evidence. `brings_facts` is true if the values come from outside. Then the source is a person
+    or an observer. Or its role is not declared, and the handoff is an order without sources or the output of a program.
+    `is_noted` is true if a finding of the severity `info` names a value that is in no source.
     """
 
     key: str
@@ -137,10 +137,10 @@ class Attributed:
     """One finding of the step at `step`, with its origin. All steps are indexes into the trace.
 
     `origin` is the earliest step that contains the value. For a finding without a value, `origin` is the earliest step
-    with the same code at the same kind of place. `caused` is true if the source of this step introduced the finding, in
-    this step or in an earlier step of the same source that did not receive the value. `from_outside` is true if a
-    person or a tool supplied the value at `origin`, or if the context of that step contains the value. `carriers` are
-    the steps after the origin that contain the value or have the same finding.
+    with the same code at the same kind of place. `caused` is true if the source of this step introduced the finding.
+    The source did so in this step, or in an earlier step of its own that did not receive the value. `from_outside` is
+    true if a person or a tool supplied the value at `origin`, or if the context of that step contains the value.
+    `carriers` are the steps after the origin that contain the value or have the same finding.
     """
 
     step: int

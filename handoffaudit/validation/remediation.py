@@ -58,7 +58,7 @@ class RemediationLog(msgspec.Struct, frozen=True):
     """The log of every action for one lineage of attempts. The library returns the log as `RemediationRecord`.
 
     `validation_id` is the verdict that opened the log. Each entry of `actions_taken` has "action" and "timestamp" (RFC
-    3339, UTC); a retry has "attempt", its number since the last new retrieval, and an escalation has "reason".
+    3339, UTC). A retry also has "attempt", its number since the last new retrieval, and an escalation has "reason".
     """
 
     remediation_id: str

@@ -1,9 +1,9 @@
 """The upper bound on the cost of checking data against a JSON Schema, known before any check.
 
-The validator cannot be interrupted, and a schema of a few lines can keep it busy for years: references that branch at
-every step, alternatives that recurse, nested `unevaluatedProperties`. The steps are therefore bounded in advance:
-`profile` returns, for each depth of the data, the most steps that one value can cost there, and `steps` returns the
-most steps for a whole document.
+The validator cannot be interrupted, and a schema of a few lines can keep it busy for years. Such a schema has
+references that branch at every step, alternatives that recurse, or nested `unevaluatedProperties`. The steps are
+therefore bounded in advance. `profile` returns, for each depth of the data, the most steps that one value can cost
+there. `steps` returns the most steps for a whole document.
 """
 
 from collections import Counter

@@ -114,7 +114,7 @@ def _is_letter(char: str) -> bool:
 
 
 def _is_suspect(text: str) -> bool:
-    # Remove the ASCII characters before the search: for each character, the search takes several times as long as the
+    # Remove the ASCII characters before the search. For each character, the search takes several times as long as the
     # removal, and few characters of a text are not ASCII.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     return _SUSPECT.search(rest.decode("utf-8", "replace")) is not None

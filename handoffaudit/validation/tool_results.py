@@ -1,6 +1,6 @@
 """Tool results as evidence: masked, cut to size, and without the values that the call itself brought in.
 
-A value that first appears in the arguments of a call is not evidence, although the result repeats it: otherwise an echo
+A value that first appears in the arguments of a call is not evidence, although the result repeats it. Otherwise an echo
 tool, or an LLM that is called as a tool, would confirm whatever an agent invents.
 """
 

@@ -204,7 +204,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def semantic_issues(self) -> list[str]:
         """Return the blocking issues of the layers that judge the content, as `path: message`.
 
-        For an unverified handoff, the list ends with `NOT_CHECKED`, so that a client that reads only this list does not
+        For an unverified handoff, the list ends with `NOT_CHECKED`. So a client that reads only this list does not
         mistake an unchecked handoff for a flawless one.
         """
         found = [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]

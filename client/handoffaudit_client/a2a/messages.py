@@ -24,8 +24,8 @@ def question_of(
     """Return the parameters of `Client.gate` for a message.
 
     The same `messageId` gives the same id, so that a repeated message asks about the handoff of the first message.
-    `seam` names the side that asks, and is part of the id: the client and the server may know the agents by different
-    names, so they ask about two handoffs.
+    `seam`, the side that asks, is part of the id. The client and the server may know the agents by different names, so
+    they ask about two handoffs.
     """
     message_id = str(message.get("messageId") or "")
     reason = metadata_of(message).get("reason")

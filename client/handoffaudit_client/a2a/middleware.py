@@ -28,9 +28,9 @@ class HandoffMiddleware:
     """Send a handoff for each message to an agent, and change neither requests nor answers.
 
     The middleware reads JSON-RPC and REST requests in the formats of A2A 1.x and 0.3, up to a body of 1 MiB. The source
-    is the user that an outer authentication middleware put into the scope, else `from`, `source` or `source_agent_id`
-    in the metadata of the message, else the argument `source`. To stop handoffs, use `GatedExecutor`: it can resume the
-    task of a held handoff, and a middleware cannot.
+    is the user that an outer authentication middleware put into the scope. The next choices are `from`, `source` or
+    `source_agent_id` in the message's metadata, then the argument `source`. To stop handoffs, use `GatedExecutor`: it
+    can resume the task of a held handoff, and a middleware cannot.
     """
 
     def __init__(

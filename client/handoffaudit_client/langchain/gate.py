@@ -50,8 +50,8 @@ class HandoffGate(AgentMiddleware):
     handoff and stops nothing. The gate does not touch tools that hand nothing over.
 
     With `declare_chain`, the handoff declares all agents that have worked since the last request of a person. The
-    reason is `reason` or `handoff_reason` among the arguments of the tool, else the text in which the LLM announces the
-    call, else the `reason` of the gate. Without `declare_chain`, only the arguments of the tool give the reason.
+    reason is the tool's argument `reason` or `handoff_reason`, else the text in which the LLM announces the call, else
+    the gate's `reason`. Without `declare_chain`, only the arguments of the tool give the reason.
 
     A `ToolNode` takes the gate, too: `ToolNode(tools, wrap_tool_call=gate.wrap_tool_call)`; give the node to
     `create_supervisor(tools=...)`. Under asyncio, `policy="interrupt"` needs Python 3.11.

@@ -34,7 +34,7 @@ class HandoffCapability(AbstractCapability[Any]):
 
     `targets` names the target agent of each tool that hands over. A blocked handoff is answered with the reasons, as a
     failed call. If a handoff is held or has no verdict in time, `policy="block"` waits up to `timeout` seconds for a
-    person; `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be among the output types; for
+    person. `policy="interrupt"` ends the run with `DeferredToolRequests`, which must be among the output types. For
     each call, its `metadata` has `handoff_id`, `source`, `target`, `state`, `why` and `url`. Resume with the message
     history and `requests.build_results(approve_all=True)`: only the decision on the server counts, and without a
     decision the run ends in the same way again. `policy="observe"` only sends.

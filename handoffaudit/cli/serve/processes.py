@@ -38,7 +38,7 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 def list_stop_signals() -> list[signal.Signals]:
     """Return the signals that stop everything. SIGHUP is left out if this process ignores it, as under `nohup`.
 
-    SIGINT is included even if this process ignores it: a shell without job control starts every background program with
+    SIGINT is included even if this process ignores it. A shell without job control starts every background program with
     SIGINT ignored, although the user did not ask for that.
     """
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]

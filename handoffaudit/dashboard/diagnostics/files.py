@@ -230,7 +230,7 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
     """Return the address of the health lines in logs that match the filters.
 
-    Return an empty text if no log has health lines, or if the page of logs cannot filter in the same way: the page has
+    Return an empty text if no log has health lines, or if the page of logs cannot filter in the same way. The page has
     no filter for `source` or `failed`, and its filter `event` takes a reason or a fallback, but not both. The filter
     `runtime` becomes part of the searched text.
     """

@@ -17,8 +17,8 @@ from handoffaudit.validation.text import clean
 class Gap:
     """Entries that are left out: `count` entries of the part `path`, from position `start` on.
 
-    `is_folded` is true if the part is folded and the gap stands for all of its entries; the page loads the
-    entries when the reader unfolds the part.
+    `is_folded` is true if the part is folded and the gap stands for all of its entries. The page loads the entries when
+    the reader unfolds the part.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Node:
     `text` is a value that is neither an object nor a list, without its last `cut` characters. `size` is the
     number of entries, or of characters. `position` replaces the label in a list. `is_wanted` is true for the
     place that the address asks for. `issues` holds the findings at this place that are on the shown page of the list of
-    findings, and `found_unmarked` counts the other findings at this place. `found_below` counts all findings below this
+    findings. `found_unmarked` counts the other findings at this place. `found_below` counts all findings below this
     place.
     """
 

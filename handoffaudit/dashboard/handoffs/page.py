@@ -152,7 +152,7 @@ _QUIET: Final = Neighbours(None, None)
 class ListContext:
     """The list that the reader came from: its previous and next handoff, and the way back.
 
-    `query` is the part of the address that names the list, and `back` the address of the list; both are empty if the
+    `query` is the part of the address that names the list, and `back` the address of the list. Both are empty if the
     address names no list. `title` names the list and `description` its filters. `fits` says whether the handoff is in
     the list. `is_trace` is true for the order of a trace, oldest first; lists keep their own order.
     """

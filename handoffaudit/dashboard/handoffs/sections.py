@@ -183,8 +183,8 @@ def choose_document(body: HandoffBody, content: Mapping[str, Any] | None) -> Sho
     """Return the document to show, with the findings of the verdict.
 
     The page shows the document that was judged, unless a deciding finding is about the document that arrived. For
-    example, such a finding says that the handoff file of a report cannot be used, or that a document breaks the rules
-    of its older version. The places of such findings are not in the converted document.
+    example, such a finding says that the handoff file of a report cannot be used. Another says that a document breaks
+    the rules of its older version. The places of such findings are not in the converted document.
     """
     found = findings_of(content)
     # The verdict already says whether the document is valid JSON and not too deep; checking that again costs more

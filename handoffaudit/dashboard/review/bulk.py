@@ -60,8 +60,8 @@ class Selected:
     """The handoffs that a bulk decision applies to.
 
     `selected` holds pairs of a handoff id and the version that the reviewer saw. If `seen_at` is set, the decision
-    instead applies to every handoff that matched `queue_filters` at that time and whose short hash is in `shown`, the
-    text of `Matching.shown`.
+    instead applies to every handoff that matched `queue_filters` at that time. The short hash of the handoff must also
+    be in `shown`, the text of `Matching.shown`.
     """
 
     queue_filters: QueueFilters

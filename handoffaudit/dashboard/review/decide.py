@@ -140,7 +140,7 @@ def _do(
 ) -> HttpResponse:
     """Run the action and answer with its result.
 
-    The answer is a notice if the request asks for a notice, and a redirect to the handoff's own page if the request
+    The answer is a notice if the request asks for a notice. It is a redirect to the handoff's own page if the request
     came from that page. Otherwise, the answer is a redirect in review: with `stays` to the same handoff, which waits
     for a decision, else to the next handoff. Raise `Http404` for an unknown handoff.
     """

@@ -72,8 +72,8 @@ class Key:
     """A keyboard shortcut: `action` is the name that the script uses, and `role` the lowest role that has it.
 
     Each of `keys` is named as in `KeyboardEvent.key`; a space separates two keys that are pressed one after
-    the other. The exception is `Ctrl Enter`: the two keys are pressed together, and the script does not look this
-    shortcut up in the table, but has code of its own for it.
+    the other. The exception is `Ctrl Enter`: the two keys are pressed together. The script has code of its own for this
+    shortcut, and does not look it up in the table.
     """
 
     action: str

@@ -64,8 +64,8 @@ class Page:
 
     `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
     next page, if the search has reached its limits. `reached` is the time back to which the search has looked, or None
-    if the search has looked at all lines. `crowded` says that lines may be missing: too many blocks contain the same
-    moment or take too long to read, or `lines_around` found more lines than its limit. A narrower search finds the
+    if the search has looked at all lines. `crowded` says that lines may be missing. Either too many blocks contain the
+    same moment or take too long to read, or `lines_around` found more lines than its limit. A narrower search finds the
     missing lines.
     """
 
@@ -170,7 +170,7 @@ MOST_PASSED = 4_000
 # at the same moment. Only a log with erratic times has more.
 MOST_AT_ONCE = 200
 
-# The longest time for the blocks around the cursor: a line is known to be the newest only after all blocks that contain
+# The longest time for the blocks around the cursor. A line is known to be the newest only after all blocks that contain
 # its time were opened.
 AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 
@@ -186,7 +186,7 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
     A bad line has the time of the line before it. At the beginning of a block, a bad line has `first_at` of the block,
     the beginning of a minute. If no line of the block has a time, its lines have the time of the import. The search
     opens one block at a time, newest first, and holds only the lines of the page in memory. The search stops when the
-    page is full, or when it reaches its limits of blocks and seconds; the page then has a cursor to continue from.
+    page is full, or when it reaches its limits of blocks and seconds. The page then has a cursor to continue from.
     Raise `FilterError` for an invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None

@@ -301,8 +301,8 @@ def limit_stream(
 
     `encoding` is gzip, zstd or empty; without an encoding, the first bytes show whether the stream is gzip. Pass the
     stream in pieces of `compression.PIECE` bytes. Raise `TooLarge` if the content has more than `most` bytes (`setting`
-    names the limit), or if it has more than `FREE_BYTES` and more than `ratio` times the compressed size. Raise
-    `DamagedStream` if the stream cannot be unpacked.
+    names the limit). Also raise `TooLarge` if it has more than `FREE_BYTES` and more than `ratio` times the compressed
+    size. Raise `DamagedStream` if the stream cannot be unpacked.
     """
     came = size = 0
 

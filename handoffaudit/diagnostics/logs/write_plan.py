@@ -19,8 +19,8 @@ from handoffaudit.validation.logs.blocks import LONGEST_BLOCK, Block, Cutter, en
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
 
-# A block is compared with this many of the newest tails of its source, with all tails that have the same first line,
-# and with this many of the newest blocks that begin at the same line number.
+# A block is compared with this many of the newest tails of its source, and with all tails that have the same first
+# line. It is also compared with this many of the newest blocks that begin at the same line number.
 _NEWEST_TAILS: Final = 8
 
 # The beginning of a log is compared with the first `_NEWEST_TAILS` blocks of its source whose times include the first
@@ -47,7 +47,7 @@ class Write:
     """A planned write of a block.
 
     `text` is stored as a new block or, with `tail`, replaces the text of the tail. In the second case, the first `kept`
-    bytes of `text` are the old text of the tail, and the last `begun` of these bytes also begin the block of `piece`.
+    bytes of `text` are the old text of the tail. The last `begun` of these bytes also begin the block of `piece`.
     """
 
     piece: Piece
@@ -194,9 +194,9 @@ def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogB
     """Return how many of the first blocks are the end of known blocks, and the number of lines that the log has lost.
 
     `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If a
-    log has lost its first lines, a block that ended at a size limit in an earlier import ends elsewhere in this import,
-    and so do the blocks after it, up to the next line that ends a block. In the first `APART` bytes, a line may end a
-    block that it did not end in an earlier import.
+    log has lost its first lines, a block that ended at a size limit in an earlier import ends elsewhere in this import.
+    So do the blocks after it, up to the next line that ends a block. In the first `APART` bytes, a line may end a block
+    that it did not end in an earlier import.
     """
     head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):

@@ -319,8 +319,8 @@ class Ways:
     def _across(self, end_of: tuple[Edge, bool]) -> tuple[float, str]:
         """Return the sort key of one end of a line.
 
-        The key is the centre of the lane or box that comes next on the line, seen from this end, and the agent at the
-        other end. The centre is measured across the direction of the work.
+        The key is a centre and the agent at the other end. The centre is that of the lane or box that comes next on the
+        line, seen from this end. It is measured across the direction of the work.
         """
         edge, leaving = end_of
         lanes: Sequence[Place] = self._layout.passes.get(edge, ())

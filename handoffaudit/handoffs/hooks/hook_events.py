@@ -129,9 +129,9 @@ def read_event(sent: bytes) -> Posted:
 def _read_damaged_result(sent: bytes) -> Posted:
     """Parse a body that `parse_json` refused, if the body is the result of a tool that delegates nothing.
 
-    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. If
-    the result still cannot be parsed, for example because the nesting is too deep, `readable` is True all the same,
-    because the result is not a handoff. For any other body, `readable` is False.
+    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. A
+    result that still cannot be parsed, for example because it is nested too deeply, is no handoff either. So `readable`
+    is True for it. For any other body, `readable` is False.
     """
     try:
         document = json.loads(sent)

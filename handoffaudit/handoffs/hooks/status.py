@@ -156,8 +156,8 @@ class Contradiction:
 def find_contradiction(status: Status, state: str) -> Contradiction | None:
     """Return the contradiction if the status is PASSED but the handoff is rejected, declined or held, or else None.
 
-    The answer of the hook must agree with the stored handoff: if the objective is met but the handoff is rejected for
-    another reason, the hook answers FAILED, and if the handoff waits for a person, the hook answers UNKNOWN.
+    The answer of the hook must agree with the stored handoff. If the objective is met but the handoff is rejected for
+    another reason, the hook answers FAILED. If the handoff waits for a person, the hook answers UNKNOWN.
     """
     if status is not Status.PASSED or state not in _NOT_PASSED:
         return None

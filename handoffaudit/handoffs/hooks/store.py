@@ -66,7 +66,7 @@ def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
 def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
     """Record the agent that has a task. `certain` says whether the event names the agent's call.
 
-    If another task already has the agent, a certain record takes the agent from that task, and ends that task if the
+    If another task already has the agent, a certain record takes the agent from that task. That task then ends if the
     agent was its only key. An uncertain record then changes nothing.
     """
     agent = digest(agent_id)
@@ -283,8 +283,8 @@ def _make_id(label: str, direction: str, made: str) -> str:
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"
 
 
-# An LLM writes the results of these tools of Claude Code: an answer about a page, the report of another agent, or the
-# plans, tasks, messages and prompts that the agent wrote in an earlier call.
+# An LLM writes the results of these tools of Claude Code. They are an answer about a page, the report of another agent,
+# or texts of the agent from an earlier call: plans, tasks, messages, prompts.
 WRITTEN_BY_AN_LLM: Final = frozenset(
     {
         *("WebFetch", "WebSearch", "TaskOutput", "AgentOutputTool", "Skill", "SendMessage", "ExitPlanMode"),

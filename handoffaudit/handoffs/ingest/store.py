@@ -377,7 +377,7 @@ def write_turn() -> AbstractContextManager[object]:
     """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
 
     SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
-    next thread immediately. A caller that opens a transaction around `accept` must take this lock first: otherwise, one
+    next thread immediately. A caller that opens a transaction around `accept` must take this lock first. Otherwise, one
     thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
     """
     return nullcontext() if db.is_postgresql() else _one_writer

@@ -16,8 +16,8 @@ from handoffaudit.handoffs.results import JudgedHandoff
 
 CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 
-# One job may call the LLM for a check, a critique and a repair of the handoff, and then for a check and a critique of
-# the repaired candidate.
+# One job may call the LLM for a check, a critique and a repair of the handoff. It may then call the LLM for a check and
+# a critique of the repaired candidate.
 CALLS_OF_A_LEASE = 5
 
 # Limits of the pause before another recheck of a handoff for which the LLM fails, although the LLM answers for other

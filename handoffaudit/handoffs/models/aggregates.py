@@ -1,7 +1,7 @@
 """Counts of handoffs by state, per hour and per day, and the totals of the metrics.
 
-The hour and the day are those of `Handoff.at`: the time of receipt or, for a handoff that was sent late, the time that
-its sender named.
+The hour and the day are those of `Handoff.at`. This is the time of receipt or, for a handoff that was sent late, the
+time that its sender named.
 """
 
 from django.db import models

@@ -246,8 +246,8 @@ class Handoff(Leased):
 class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte, except for erased values.
 
-    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: an older
-    version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
+    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived. It is an
+    older version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
     handoff, sent beside the document.
     """
 

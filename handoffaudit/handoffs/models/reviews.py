@@ -285,11 +285,11 @@ class Trial(Leased):
     """A dry run: a draft policy evaluated on past handoffs, to count how many verdicts would change.
 
     `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the last judged handoff.
-    `flips` counts verdict changes by `before>after`; `changed` has the first changed handoffs: `{handoff, handoff_id,
-    before, after, codes, levels, deciding}`, where `levels` are the severities of `codes`, and `deciding` is the number
-    of all deciding rule codes. Some judged handoffs have no verdicts to compare: `unasked` counts handoffs for which
-    the LLM could not be asked, `removed` counts handoffs whose documents were removed. `cases` has the results of the
-    cases.
+    `flips` counts verdict changes by `before>after`. `changed` has the first changed handoffs:
+    `{handoff, handoff_id, before, after, codes, levels, deciding}`. There, `levels` are the severities of `codes`, and
+    `deciding` is the number of all deciding rule codes. Some judged handoffs have no verdicts to compare: `unasked`
+    counts handoffs for which the LLM could not be asked, `removed` counts handoffs whose documents were removed.
+    `cases` has the results of the cases.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

@@ -37,7 +37,7 @@ _WITH_IPV4_INSIDE = _NETWORK("64:ff9b::/96")
 
 _GLOBAL_IPV6 = _NETWORK("2000::/3")
 
-# Python versions disagree on whether some of these networks are public, such as 6to4, Teredo and other ranges that
+# Python versions disagree on whether some of these networks are public. Examples are 6to4, Teredo and other ranges that
 # embed another address, and the ranges for documentation, benchmarks and old anycast.
 _NOT_PUBLIC = tuple(
     _NETWORK(text)

@@ -32,7 +32,7 @@ class Health:
     """Delivery health of one webhook.
 
     `delivered_at` is the time of the last successful delivery. `failed` is the number of deliveries of the last 24
-    hours that failed and were not delivered since: they wait for a retry, or were given up. `waiting` is the number of
+    hours that failed and were not delivered since. They wait for a retry, or were given up. `waiting` is the number of
     deliveries that are neither delivered nor given up. Numbers stop at `COUNTED_AT_MOST`.
     """
 

@@ -59,7 +59,7 @@ SCHEMA_NAMES: Final = tuple(variant.shape.name for form in _PUBLISHED for varian
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of that name, as a separate copy for each caller.
 
-    Raises KeyError if no format has a schema of that name, OSError if the file of the schema cannot be read, and
+    Raises KeyError if no format has a schema of that name. Raises OSError if the file of the schema cannot be read, and
     ValueError if the file is not JSON.
     """
     if name not in SCHEMA_NAMES:

@@ -84,10 +84,10 @@ class Compression:
     """The parts of a format's document that compression may remove or shorten.
 
     Compression stops as soon as the document meets its token budget. After a long chain is cut, the parts in `dropped`
-    are removed, in the order of `dropped`. One of these parts may be `session`: instead of being removed, this part can
-    be stored as a file in the folder named at `session_path`, and the file is added to the list `files`. Then `summary`
-    is cut after a whole sentence, `prompts` are reduced to their key phrases, and the long texts under `texts` are
-    summarized by an LLM or cut after a whole sentence.
+    are removed, in the order of `dropped`. One of these parts may be `session`. Instead of being removed, this part can
+    be stored as a file in the folder named at `session_path`. The file is then added to the list `files`. Then
+    `summary` is cut after a whole sentence, and `prompts` are reduced to their key phrases. The long texts under
+    `texts` are summarized by an LLM or cut after a whole sentence.
     """
 
     dropped: tuple[Location, ...] = ()
@@ -103,9 +103,9 @@ class Compression:
 class RepairRules:
     """The fields of a format's document that a repair keeps or shortens.
 
-    An LLM never changes the `protected` fields, because a change would bypass a check: the LLM could invent an approval
+    An LLM never changes the `protected` fields, because a change would bypass a check. The LLM could invent an approval
     or a reason, remove a loop from the chain, or adjust a hash. An LLM can change a field of `protected_unless_faulty`
-    only if the format of the field is wrong: checks depend on such a field, or only the sender knows its value.
+    only if the format of the field is wrong. Checks depend on such a field, or only the sender knows its value.
 
     Checks compare other fields with the document's evidence, context and references, and with the sender's schema.
     So `compression` must keep the evidence, the context, the references and the schema. The only exception is
@@ -152,7 +152,7 @@ class Format:
     - `seal` returns the part of a document that the sender hashed or measured, or None if there is none.
     - `workflow` returns the id of the workflow that a document names, or None.
 
-    `clue` names the fields by which documents are recognised, for an error message that joins the clues of all formats:
+    `clue` names the fields by which documents are recognised. An error message joins the clues of all formats:
     `a payload has "a" and "b"; an output "c"`. A clue that follows another may leave out `has`. `demands_z` is True if
     times must be written with `Z`. `source_leads_chain` is True if the source is the first entry of the chain.
     """

@@ -1,7 +1,7 @@
 """The `claude-code` format: hook events of Claude Code that are not the result of a tool call.
 
-The events are a task handed out (`PreToolUse`, or `PostToolUse` of a call that only launched an agent), a subagent that
-starts, and a subagent that stops. The result of a call is a `delegation`.
+An event is a task handed out, a subagent that starts, or a subagent that stops. A task is handed out by `PreToolUse`,
+or by `PostToolUse` of a call that only launched an agent. The result of a call is a `delegation`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -65,9 +65,9 @@ _OF_THE_OLD = ("token_count", "payload_hash", "payload_size_bytes")
 def lift(document: Document, trace_id: str) -> Document:
     """Return the document lifted to version 3.0; accept any JSON object.
 
-    `trace_id` is used if the document has none. Fields that 3.0 requires and 2.0 does not have are filled in: the
-    summary from the prompt, the phase `unknown`, the confidence `medium`, and the token count from the number of
-    characters. Fields that 3.0 does not know go to `payload.working`.
+    `trace_id` is used if the document has none. Fields that 3.0 requires and 2.0 does not have are filled in. The phase
+    becomes `unknown` and the confidence `medium`. The summary is made from the prompt, and the token count from the
+    number of characters. Fields that 3.0 does not know go to `payload.working`.
     """
     handoff = obj(document.get("handoff"))
     strangers = {

@@ -160,9 +160,9 @@ def check(subject: Subject) -> Iterable[Issue]:
     """Yield the issues about the chain, the target, and the handoffs that the handoff names.
 
     The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops.
-    A return in the derived chain causes a finding only if the data repeats, or if no chain is declared and there are
-    too many returns (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target is looked up
-    even if the handoff has no chain.
+    A return in the derived chain causes a finding only if the data repeats. Without a declared chain, too many returns
+    cause a finding as well (`docs/decisions/0056-derived-chains.md`). If there is an agent registry, the target is
+    looked up even if the handoff has no chain.
     """
     if any(_chains(subject)):
         yield from _chain_issues(subject)

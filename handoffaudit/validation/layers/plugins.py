@@ -73,8 +73,8 @@ class UsersLayer:
 def wrap(validator: object) -> Layer:
     """Return a validator as a layer.
 
-    Raises PluginError if the object is not a validator, if its name is not a text of 1 to 40 characters, or if a
-    shipped layer has the same name.
+    Raises PluginError if the object is not a validator. Also raises PluginError if its name is not a text of 1 to 40
+    characters, or is the name of a shipped layer.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
         message = f"{type(validator).__name__} must have layer_name and validate(parsed_output, envelope, result)."

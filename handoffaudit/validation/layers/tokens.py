@@ -88,8 +88,8 @@ def _text(value: object) -> str:
 def _section_counts(sections: Mapping[str, Section], total: int, counter: TokenCounter) -> tuple[SectionCount, ...]:
     """Return the token count of each section.
 
-    The longest section gets the tokens that the other sections leave of `total`, so that the counts add up and the
-    longest text is not tokenized a second time.
+    The longest section gets the tokens that the other sections leave of `total`. So the counts add up, and the longest
+    text is not tokenized a second time.
     """
     texts = {title: _text(section.value) for title, section in sections.items()}
     longest = max(texts, key=lambda title: len(texts[title]), default=None)

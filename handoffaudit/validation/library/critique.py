@@ -48,7 +48,7 @@ class CritiqueValidator:
     """A validator that asks a second LLM for its opinion of the output.
 
     `trigger_config` says when the LLM is asked. None stands for the shipped settings.
-    `call_llm(instructions=…, context=…, model=…)` asks the LLM: `instructions` and `model` are texts, `context` maps
+    `call_llm(instructions=…, context=…, model=…)` asks the LLM. `instructions` and `model` are texts. `context` maps
     the names of the parts to texts of at most 10,000 characters each, with secrets masked. The function returns
     `{"overall_score", "issues", "reasoning"}`, with the score from 0.0 to 1.0, and may add `cost_usd`. The validator
     calls the function in the caller's thread and does not await the result: a coroutine function raises TypeError.
@@ -72,9 +72,11 @@ class CritiqueValidator:
     ) -> tuple[bool, str]:
         """Return whether a critique is due, and the reason as `name` or `name:value`.
 
-        The first trigger that fires counts: the output's type is in `always_critique_types`; `notional_usd` in the
-        context or at the top of the output is at least `notional_usd_threshold`; `prior_quality_score` (0.0 to 1.0) is
-        below `confidence_floor`.
+        The first trigger that fires counts:
+
+        - The output's type is in `always_critique_types`.
+        - `notional_usd` in the context or at the top of the output is at least `notional_usd_threshold`.
+        - `prior_quality_score` (0.0 to 1.0) is below `confidence_floor`.
         """
         config, output_type = self._config, output_type_of(parsed_output)
         if not config.enabled:
@@ -107,7 +109,7 @@ class CritiqueValidator:
     ) -> Critique:
         """Return the issues of the critique together with the LLM's whole opinion.
 
-        A call that fails, or would cost more than `max_cost_usd`, is a warning: the validation continues without the
+        A call that fails, or would cost more than `max_cost_usd`, is a warning. The validation continues without the
         opinion, and no error of the callable is raised.
         """
         due, reason = self.should_trigger(parsed_output, envelope, prior_quality_score)

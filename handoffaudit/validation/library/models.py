@@ -125,8 +125,8 @@ class RemediationRecord(BaseModel):
     """The record of every action taken for one lineage of attempts.
 
     `validation_id` is the validation that opened the record. Each entry of `actions_taken` has "action" and "timestamp"
-    (RFC 3339, UTC); a retry has "attempt", its number since the last new retrieval, and an escalation has "reason".
-    `retry_count` counts the retries since the last new retrieval.
+    (RFC 3339, UTC). A retry also has "attempt", its number since the last new retrieval, and an escalation has
+    "reason". `retry_count` counts the retries since the last new retrieval.
     """
 
     remediation_id: str = Field(default_factory=new_id)
@@ -192,10 +192,10 @@ class ValidationIssue(BaseModel):
 class ClaimType(StrEnum):
     """The kind of support that a claim of the output has.
 
-    A claim is `cited` if it cites a supplied source, `assumption` if the output lists the claim under `assumptions` or
-    the text of the claim contains the word "assumption", `derived` if the claim is a number without a citation, and
-    otherwise `uncited`. A claim that cites only sources that were not supplied is `uncited`. A text of at most 10
-    characters that is neither cited nor an assumption is no claim.
+    A claim is `cited` if it cites a supplied source. It is `assumption` if the output lists it under `assumptions` or
+    its text contains the word "assumption". It is `derived` if it is a number without a citation, and otherwise
+    `uncited`. A claim that cites only sources that were not supplied is `uncited`. A text of at most 10 characters that
+    is neither cited nor an assumption is no claim.
     """
 
     CITED = ClaimKind.CITED.value
@@ -262,9 +262,9 @@ class ValidationResult(BaseModel):
     are false if the layer was skipped or could not run; `layers` distinguishes these cases. `critique_passed` is None
     if no critique was made. `overall_passed` is true if no issue is an error or critical.
 
-    `quality_score` is between 0.0 and 1.0: 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning, and
-    0.0 with any error of the schema layer. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex digits of
-    the SHA-256 of the output's canonical JSON.
+    `quality_score` is between 0.0 and 1.0. It is 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning.
+    With any error of the schema layer, it is 0.0. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex
+    digits of the SHA-256 of the output's canonical JSON.
     """
 
     validation_id: str = Field(default_factory=new_id)

@@ -171,7 +171,7 @@ def _could_not_run(layer: str, why: str) -> ValidationIssue:
 class RemediationEngine:
     """The engine that decides which action follows a validation.
 
-    `policies` holds one policy per output type, in any iterable or as the values of a mapping; the policy of type `*`
+    `policies` holds one policy per output type, in any iterable or as the values of a mapping. The policy of type `*`
     applies to all other types. The order of the decisions is the table in `docs/repair.md`.
     """
 

@@ -110,10 +110,10 @@ class EvidenceValidator:
     """A validator that checks whether the claims of the output cite supplied sources.
 
     `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source. `claim_fields` maps an output
-    type to the dotted paths of its claims (`*` stands for any list item or object value): at most 100 paths of at most
-    300 characters. For a type in `claim_fields`, the given paths replace the shipped paths. For a type without paths,
-    every text and number at the top of the output is a claim. A text of at most 10 characters counts only if it cites a
-    source or is an assumption.
+    type to the dotted paths of its claims, where `*` stands for any list item or object value. A type has at most 100
+    paths of at most 300 characters. For a type in `claim_fields`, the given paths replace the shipped paths. For a type
+    without paths, every text and number at the top of the output is a claim. A text of at most 10 characters counts
+    only if it cites a source or is an assumption.
 
     Raises InvalidConfigError for the first output type with unusable paths. The error lists every flaw of these paths.
     `docs/evidence.md` describes the check.
@@ -264,7 +264,7 @@ def _fields_for(model: type[BaseModel], output: dict[str, Any]) -> dict[str, Any
     """Return the output in the form that the model receives.
 
     If the model forbids unknown fields, `_output_type`, `evidence_refs` and `assumptions` are removed unless the model
-    defines them, because they describe the output and are not part of it.
+    defines them. These fields describe the output and are not part of it.
     """
     if model.model_config.get("extra") != "forbid":
         return output

@@ -1,7 +1,7 @@
 """The blocks of a log: cutting a stream of bytes into blocks of whole lines.
 
-A block ends after a line whose checksum is small for its length. The ends of blocks therefore depend only on the lines:
-the same lines form the same blocks, even if a file grew or lost its first lines.
+A block ends after a line whose checksum is small for its length. The ends of blocks therefore depend only on the lines.
+The same lines form the same blocks, even if a file grew or lost its first lines.
 """
 
 from collections.abc import Iterable, Iterator
@@ -66,9 +66,9 @@ def ends_block(line: bytes) -> bool:
 class Cutter:
     """A cutter of a stream, or of one part of a stream.
 
-    To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter, and put its
-    `carry` before the bytes of the next part. Without `since`, the line before `first_line` counts as the end of a
-    block.
+    To cut the next part, create a cutter with the `first_line` and `since` of the previous part's cutter. Put the
+    `carry` of the previous cutter before the bytes of the next part. Without `since`, the line before `first_line`
+    counts as the end of a block.
     """
 
     def __init__(self, first_line: int = 1, since: int | None = None) -> None:

@@ -343,8 +343,8 @@ def _trace(line: str) -> TraceLine:
 def trace_of(given: dict[str, Any]) -> TraceLine:
     """Return the trace line of a JSON object.
 
-    Raises `Fault` if a required field is missing, if a field has a wrong type, for an unknown event type, for a
-    negative duration, and for a timestamp that `read_time` refuses.
+    Raises `Fault` if a required field is missing, or if a field has a wrong type. Also raises `Fault` for an unknown
+    event type, for a negative duration, and for a timestamp that `read_time` refuses.
     """
     fields = dict(given)
     event = fields.pop("event_type", None)

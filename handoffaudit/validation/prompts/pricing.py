@@ -88,8 +88,8 @@ def read_prices(text: str) -> Mapping[str, Price]:
     `text` is a JSON object such as `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`; empty text changes
     nothing. Without `cached`, cached tokens cost as much as other prompt tokens.
 
-    Raises ValueError for any other text, for an empty name, for a price without `input` or `output` or with an unknown
-    field, and for a number below 0 or above `_DEAREST`.
+    Raises ValueError for any other text, for an empty name, and for a number below 0 or above `_DEAREST`. Also raises
+    ValueError for a price without `input` or `output` or with an unknown field.
     """
     if not text.strip():
         return SHIPPED

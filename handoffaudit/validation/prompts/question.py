@@ -204,9 +204,9 @@ LONGEST_PART = 10_000
 
 TRUNCATED = "[truncated]"
 
-# Three kinds of text are escaped: `<` and characters that look like `<`; characters that a reader does not see, such as
-# text direction marks and zero-width characters; and the test string that makes Claude decline to answer, because an
-# agent could avoid the check by writing this string.
+# Three kinds of text are escaped. The first is `<` and characters that look like `<`. The second is characters that a
+# reader does not see, such as text direction marks and zero-width characters. The third is the test string that makes
+# Claude decline to answer: an agent could avoid the check by writing this string.
 _ESCAPED = re.compile(
     "(?<=ANTHROPIC)_(?=MAGIC_STRING)|[<\uff1c\ufe64\u2039\u2329\u27e8\u3008\u276e\u02c2\u1438\u276c\u29fc"
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -234,7 +234,7 @@ def is_cut(content: str) -> bool:
 def fence(tag: str, text: str) -> str:
     """Return `text` between tags.
 
-    No text can close the tags: each `<` in `text` is written as a JSON escape, and so are characters that look like
+    No text can close the tags, because each `<` in `text` is written as a JSON escape. So are characters that look like
     `<`, characters that a reader does not see, and the test string that keeps Claude from answering.
     """
     return f"<{tag}>\n{_ESCAPED.sub(_escape, text)}\n</{tag}>"

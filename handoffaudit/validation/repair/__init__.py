@@ -32,9 +32,9 @@ _MOST_ROUNDS = 5
 class RepairStatus(StrEnum):
     """The status of a repair.
 
-    `not_needed` means that the document has no errors. `not_possible` means that no rule can fix the document, for
-    example because the document cannot be read, because only the agent can write the required file, or because an
-    integer would lose digits. `escalated` means that no candidate can be offered, so a person must decide.
+    `not_needed` means that the document has no errors. `not_possible` means that no rule can fix the document. For
+    example, the document cannot be read, only the agent can write the required file, or an integer would lose digits.
+    `escalated` means that no candidate can be offered, so a person must decide.
     """
 
     NOT_NEEDED = "not_needed"

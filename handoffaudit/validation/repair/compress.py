@@ -238,7 +238,7 @@ class _Press:
 def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:
     """Return a chain of at most `length` entries, with an entry that states the number of removed agents.
 
-    Both ends stay. The whole chain stays if `length` is below 3, or if the middle contains an agent of `kept`: such a
+    Both ends stay. The whole chain stays if `length` is below 3, or if the middle contains an agent of `kept`. Such a
     chain may be a loop, and a loop must not vanish.
 
     >>> cut_chain(["a", "b", "c", "d", "e", "f", "g"], 5)

@@ -32,7 +32,7 @@ class Facts(msgspec.Struct, omit_defaults=True, kw_only=True):
     `calls` are the output of an LLM: its text, and the name and arguments of each tool call.
 
     `actor`, `destination` and `namespace` are LangChain's metadata. `goto` lists the next nodes after a node. If the
-    output of the node is a command (`is_command`), `update` is the data for these nodes, and `to_parent` says that the
+    output of the node is a command (`is_command`), `update` is the data for these nodes. `to_parent` then says that the
     nodes are in the parent graph. `current` is the current agent in the state of the run.
     """
 

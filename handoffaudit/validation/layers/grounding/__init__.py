@@ -30,7 +30,7 @@ NO_SOURCES: Final = "the handoff has neither context nor evidence"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
 MOST_VALUES = 5_000
-# The limit for the number of facts in the sources times the number of characters in the claims: the time to judge the
+# The limit for the number of facts in the sources times the number of characters in the claims. The time to judge the
 # wording grows with this product.
 MOST_WEIGHED = 10_000_000
 _PER_CLAIM = 200

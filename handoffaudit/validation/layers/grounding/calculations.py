@@ -76,8 +76,8 @@ _NO_UNITS: Final = frozenset(
 class Calculation(NamedTuple):
     """A stated calculation that is certainly right or certainly wrong.
 
-    `start` and `end` are the span of the stated result in the text, `expression` is the left side as the text writes
-    it, `stated` is the stated result, and `result` the correct result. `operands` are the offsets of the numbers of the
+    `start` and `end` are the span of the stated result in the text. `expression` is the left side as the text writes
+    it, `stated` the stated result, and `result` the correct result. `operands` are the offsets of the numbers of the
     left side that are not small whole numbers.
     """
 

@@ -161,8 +161,8 @@ class Derivation:
         self._sources = sources
         self._stated: list[float] = []
         self._runs = _Runs()
-        # Maps the number of operands and the step to the positions of the sources' numbers, extended by stated numbers,
-        # and to the count of stated numbers already added.
+        # The key is the number of operands and the step. The value has the positions of the sources' numbers, extended
+        # by stated numbers, and the count of stated numbers already added.
         self._places: dict[tuple[int, float], tuple[_Places, int]] = {}
         # A cache of operands, which is cleared when the claim states a further number.
         self._tried: dict[int, list[float]] = {}

@@ -148,7 +148,7 @@ def _mark(lookup: Lookup, value: TextValue, found: Found, *, restates: bool = Fa
     counts = _asserts(lookup, value, restates=restates)
     closest = lookup.closest(value, text) if counts else ""
     if not restates and (value.kind == "name" or "://" in text):
-        # An agent may know a name or an address from its work, so the value counts only if it resembles a value in the
+        # An agent may know a name or an address from its work. So the value counts only if it resembles a value in the
         # sources: then it may be a changed copy.
         counts = counts and bool(closest)
     return Mark(_KINDS[value.kind], start, end, text, found.status, where, closest, counts)

@@ -225,8 +225,8 @@ def is_order(record: Record) -> bool:
 def states_nothing(claim: Claim) -> bool:
     """Return whether the text of a claim states nothing that a source can confirm.
 
-    This is true for JSON, which is the output of a program, for a single word in a general field such as `content` or
-    `text`, and for a confidence of one word or number.
+    This is true for JSON, which is the output of a program, and for a confidence of one word or number. It is also true
+    for a single word in a general field such as `content` or `text`.
     """
     text = claim.text.strip()
     if is_confidence(claim):

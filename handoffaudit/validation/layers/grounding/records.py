@@ -33,9 +33,9 @@ class Fact(NamedTuple):
     """A value of structured data with the words of its key.
 
     `key` holds the lower-case words of the last name on the path of the value, and `group` the words of the name before
-    that. `record` is the number of the row or list item that holds the value, counted from 1 across all lists, or 0 for
-    a value outside of rows and lists. For JSON and Python literals, only the items of lists that begin with an object
-    and have several items are numbered.
+    that. `record` is the number of the row or list item that holds the value, counted from 1 across all lists. It is 0
+    for a value outside of rows and lists. For JSON and Python literals, only the items of lists that begin with an
+    object and have several items are numbered.
     """
 
     key: tuple[str, ...]

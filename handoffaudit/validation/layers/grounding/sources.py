@@ -76,7 +76,7 @@ _ESCAPED_SPACE = re.compile(r"\\u20[0-9a-fA-F]{2}|\\u00[aA]0|\\xa0")
 class SourceIndex:
     """The sources of one handoff, indexed for looking up claims.
 
-    `text` joins the texts of all sources, `folded` is the same text in lower case, and `names` holds the names that the
+    `text` joins the texts of all sources, and `folded` is the same text in lower case. `names` holds the names that the
     sender gives to the sources.
     """
 

@@ -72,9 +72,8 @@ class _Amounts:
     def nearest(self, size: float, digits: str, *, is_year: bool) -> str:
         """Return the text of the amount that is nearest to an amount of this size and with these digits.
 
-        An amount of nearly the same size takes precedence over an amount with a shifted decimal point, which takes
-        precedence over an amount with one wrong digit. Years are not compared by size. The result is empty if there is
-        no such amount.
+        An amount of nearly the same size comes first, then an amount with a shifted decimal point, then an amount with
+        one wrong digit. Years are not compared by size. The result is empty if there is no such amount.
         """
         if not is_year:
             at = self._nearest_in_size(size)

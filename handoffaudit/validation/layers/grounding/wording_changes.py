@@ -73,8 +73,8 @@ def _stems(words: str) -> set[str]:
 def _relate(
     word: str, opposites: dict[str, set[str]], rivals: dict[str, set[str]], synonyms: dict[str, set[str]]
 ) -> Relations:
-    # Two words that the lexicon lists as synonyms and also as opposites or rivals are read as synonyms, so that a word
-    # with several meanings causes no finding.
+    # The lexicon may list two words as synonyms and also as opposites or rivals. They are read as synonyms, so that a
+    # word with several meanings causes no finding.
     same = synonyms.get(word, set())
     return Relations(
         frozenset(opposites.get(word, set()) - same),

@@ -123,7 +123,7 @@ class Selection:
         if not 0 < len(rows) <= MOST_SELECTED:
             raise FilterError("select", str(len(rows)), f"select 1 to {MOST_SELECTED} rows.")
         query = _clean_query(page, QueryDict(request.POST.get("query", "")[:_LONGEST_QUERY]))
-        return cls(page, rows, query, list_url(request, who, page, query), _NOUNS[page])
+        return cls(page, rows, query, list_url(who.tenant, page, query), _NOUNS[page])
 
     @classmethod
     def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":

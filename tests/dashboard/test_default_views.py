@@ -209,6 +209,10 @@ def test_links_to_the_whole_queue_do_not_open_its_default_view(
         "unreadable": links(unreadable, ".queue-whole a"),
         "back": links(asked, to_queue),
         "done": links(done, to_queue),
+        "unreadable selection": links(client.post(f"{queue}several/", {"age": "never"}), to_queue),
+        "unreadable decision": links(
+            client.post(f"{queue}several/run/", {"age": "never", "decision": "decline"}), to_queue
+        ),
         "nothing to undo": [client.post(f"{queue}undo/", {"view": "all"})["Location"]],
     }
     assert all(found.values()), found

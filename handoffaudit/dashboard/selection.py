@@ -123,7 +123,7 @@ class Selection:
         if not 0 < len(rows) <= MOST_SELECTED:
             raise FilterError("select", str(len(rows)), f"select 1 to {MOST_SELECTED} rows.")
         query = _clean_query(page, QueryDict(request.POST.get("query", "")[:_LONGEST_QUERY]))
-        return cls(page, rows, query, list_url(request, who, page, query), _NOUNS[page])
+        return cls(page, rows, query, list_url(who.tenant, page, query), _NOUNS[page])
 
     @classmethod
     def of_handoffs(cls, request: HttpRequest, who: TenantMembership, among: Q) -> "Selection":
@@ -277,11 +277,6 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "confirmed" not in request.POST:
         return _confirm(request, selection, "assign", reviewers=reviewers)
     name, actor = request.POST.get("to", ""), Actor.person(who.person)
-    to = next((one for one in reviewers if one.username == name), None)
-    if name and to is None:
-        return _confirm(
-            request, selection, "assign", f"{name[:40]} is not a reviewer of this tenant.", reviewers=reviewers
-        )
 
     def act(row: tuple[UUID, int]) -> None:
         activity.reassign(
@@ -294,6 +289,7 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
 
     try:
+        to = activity.find_reviewer(who.tenant, name) if name else None
         done, refused = _run(versions.items(), act)
     except WrongInput as wrong:
         return _confirm(request, selection, "assign", wrong.message, reviewers=reviewers)

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseRedirect, QueryDict
 from django.urls import reverse
 
 from handoffaudit.accounts import saved_views
-from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
+from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView, Tenant
 from handoffaudit.accounts.saved_views import Defaults
 from handoffaudit.dashboard.access import TenantMembership, is_htmx
 from handoffaudit.filter_set import FilterSet
@@ -335,7 +335,7 @@ def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) 
     return HttpResponseRedirect(build_url(address, view.query, f"saved={view.pk}"))
 
 
-def list_url(request: HttpRequest, who: TenantMembership, page: str, query: str) -> str:
+def list_url(tenant: Tenant, page: str, query: str = "") -> str:
     """Return the address of a list with the filters `query`; without filters, all rows instead of a default view."""
-    is_default = not query and page in BUILT_IN and view_of(defaults_of(request, who, page).in_force, page)
-    return build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), f"saved={ALL}" if is_default else query)
+    all_rows = f"saved={ALL}" if page in BUILT_IN else ""
+    return build_url(reverse(f"dashboard:{page}", args=[tenant.slug]), query or all_rows)

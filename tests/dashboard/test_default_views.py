@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -208,8 +209,21 @@ def test_links_to_the_whole_queue_do_not_open_its_default_view(
         "unreadable": links(unreadable, ".queue-whole a"),
         "back": links(asked, to_queue),
         "done": links(done, to_queue),
+        "unreadable selection": links(client.post(f"{queue}several/", {"age": "never"}), to_queue),
+        "unreadable decision": links(
+            client.post(f"{queue}several/run/", {"age": "never", "decision": "decline"}), to_queue
+        ),
         "nothing to undo": [client.post(f"{queue}undo/", {"view": "all"})["Location"]],
     }
     assert all(found.values()), found
     for name, addresses in found.items():
         assert {client.get(one).status_code for one in addresses} == {200}, (name, addresses)
+
+
+def test_links_to_all_handoffs_do_not_open_the_default_view(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    client = sign_in(viewer)
+    choose(client, "rejected-today")
+    pages = ("review/?view=all", "groups/", "agents/", f"handoffs/{UUID(int=0)}/")
+    found = [link for page in pages for link in links(client.get(f"/t/acme/{page}"), "main a.button") if LIST in link]
+    assert len(found) == len(pages)
+    assert {client.get(link).status_code for link in found} == {200}

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 import pytest
@@ -319,3 +319,14 @@ def test_news_need_a_moment_to_count_from(sign_in: SignIn, viewer: Person, log: 
     answer = new(sign_in(viewer), **asked)
     assert answer.status_code == 400
     assert "after is" in answer.text
+
+
+@pytest.mark.parametrize("at", [datetime(1970, 1, 1, 0, 5, tzinfo=UTC), datetime(9000, 12, 31, 23, 55, tzinfo=UTC)])
+def test_the_handoffs_around_a_line_of_a_wrong_clock_can_be_listed(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, at: datetime
+) -> None:
+    take(tenant, health(at))
+    client = sign_in(viewer)
+    (row,) = client.get(ADDRESS).context["rows"]
+    (address,) = [link.address for link in row.links if "around this time" in link.text]
+    assert client.get(address).status_code == 200

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
+from handoffaudit.dashboard.view_tabs import list_url
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
 from handoffaudit.diagnostics.status import COUNTED_AT_MOST, Standing
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
@@ -60,7 +61,7 @@ def describe_alert(tenant: Tenant, alert: Alert) -> AlertText:
 def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
     if alert.kind == AlertKind.WEBHOOK_FAILING:
         return reverse("dashboard:settings_webhooks", args=[tenant.slug]), "Webhooks"
-    return reverse("dashboard:handoffs", args=[tenant.slug]), "See the last handoffs"
+    return list_url(tenant, "handoffs"), "See the last handoffs"
 
 
 @require_role(Role.REVIEWER)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import singledispatch
 from typing import Any
 
@@ -52,6 +52,10 @@ MOST_TEXT = 20_000
 
 # Handoffs of an agent within this time before or after a line count as handoffs around the line.
 AROUND = timedelta(minutes=15)
+
+# Filters refuse moments before and after these years.
+_FIRST = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
+_LAST = datetime(LAST_YEAR, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 _GATE_TONES = {"ERROR": "bad", "WARNING": "wait"}
 
@@ -242,14 +246,18 @@ def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
     if isinstance(line, HealthLine):
         if line.run_id:
             yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': quote_blanks(clean(line.run_id))})}")
-        around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
         yield Link(
             f"Handoffs of {readable(line.agent)} around this time",
-            f"{handoffs}?{urlencode({'source': quote_blanks(clean(line.agent))} | around)}",
+            f"{handoffs}?{urlencode({'source': quote_blanks(clean(line.agent))} | filters_around(line.at))}",
         )
         if line.reason:
             reports = reverse("dashboard:file_reports", args=[tenant.slug])
             yield Link("Reports with this reason", f"{reports}?{urlencode({'reason': line.reason.value})}")
+
+
+def filters_around(at: datetime) -> dict[str, str]:
+    """Return the filters of lists for the time from `AROUND` before `at` to `AROUND` after it."""
+    return {"since": utc_text(max(at - AROUND, _FIRST)), "until": utc_text(min(at + AROUND, _LAST))}
 
 
 EVENTS = {

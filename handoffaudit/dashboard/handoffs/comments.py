@@ -23,7 +23,7 @@ from handoffaudit.dashboard.review.page import item_page
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity
-from handoffaudit.handoffs.review.base import NoReviewer, ReviewError, WrongInput
+from handoffaudit.handoffs.review.base import ReviewError, WrongInput
 from handoffaudit.handoffs.transitions import Actor
 
 
@@ -64,15 +64,12 @@ def assign(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
     shown, name = handoff_or_404(who, pk), request.POST.get("to", "")
     version, note = request.POST.get("version", ""), request.POST.get("note", "")
     try:
-        to = next((one for one in activity.list_reviewers(who.tenant) if one.get_username() == name), None)
-        if name and to is None:
-            raise NoReviewer(name[:150])
         activity.assign(
             tenant=who.tenant,
             reference=str(shown.pk),
             note=note,
             actor=Actor.person(who.person),
-            to=to,
+            to=activity.find_reviewer(who.tenant, name) if name else None,
             seen_version=int(version) if is_version(version) else None,
         )
     except ReviewError as refused:

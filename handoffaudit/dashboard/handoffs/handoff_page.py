@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
-from handoffaudit.dashboard.diagnostics.logs import AROUND, Link, row_of
+from handoffaudit.dashboard.diagnostics.logs import AROUND, Link, filters_around, row_of
 from handoffaudit.dashboard.handoffs import document as handoffs_document
 from handoffaudit.dashboard.handoffs import sections
 from handoffaudit.dashboard.handoffs.activity import activity_context
@@ -43,7 +43,6 @@ from handoffaudit.validation.formats import framework, handoff_file
 from handoffaudit.validation.formats.telemetry import origin_of
 from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
 from handoffaudit.validation.text import pluralize
-from handoffaudit.validation.times import utc_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def _searches(handoff: Handoff) -> Iterator[Link]:
     address = reverse("dashboard:logs", args=[handoff.tenant.slug])
     if handoff.trace_id:
         yield Link("All lines of this trace", f"{address}?{urlencode({'trace': quote_blanks(handoff.trace_id)})}")
-    around = {"since": utc_text(_at(handoff) - AROUND), "until": utc_text(_at(handoff) + AROUND)}
+    around = filters_around(_at(handoff))
     for agent in dict.fromkeys(_agents(handoff)):
         query = urlencode({"agent": quote_blanks(agent)} | around)
         yield Link(f"Lines of {readable(agent)} around this time", f"{address}?{query}")

@@ -30,6 +30,7 @@ from handoffaudit.dashboard.policies.strictness_editor import (
     type_name,
 )
 from handoffaudit.dashboard.policies.views import Deleting, Editing
+from handoffaudit.filter_fields import quote_blanks
 from handoffaudit.handoffs import shadow
 from handoffaudit.handoffs.rates import BLOCKED, FINAL
 from handoffaudit.handoffs.shadow import BlockStats
@@ -163,7 +164,7 @@ def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -
 
 
 def _handoffs(tenant: Tenant, **query: str) -> str:
-    given = {name: value for name, value in query.items() if value}
+    given = {name: quote_blanks(value) for name, value in query.items() if value}
     return f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{urlencode(given)}"
 
 

@@ -142,7 +142,7 @@ def several_of_traces(request: HttpRequest, who: TenantMembership) -> HttpRespon
         rows = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE)).rows
     except FilterError as bad:
         return refuse(request, "traces", bad)
-    chosen = Selected(QueueFilters.of(request).first_page(), selected=_pairs(list(rows)))
+    chosen = Selected(QueueFilters(), selected=_pairs(list(rows)))
     return _confirm(request, who, timezone.now(), chosen=chosen)
 
 
@@ -167,7 +167,8 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         summary = _previous_summary(request)
         done = _run(request, who, chosen, decision)
     except FilterError as bad:
-        return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
+        context = {"bad": bad, "section": "review", "queue_filters": QueueFilters()}
+        return render_page(request, CONFIRM, context, status=400)
     except base.NoteTooLong as refused:
         return _confirm(request, who, timezone.now(), lacking={"error": refused.message})
     except base.ReviewError as refused:
@@ -271,7 +272,7 @@ def _confirm(
         chosen = chosen or _selected(request)
         chosen, found = _forecast(who, chosen)
     except FilterError as bad:
-        return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
+        return render_page(request, CONFIRM, {**context, "bad": bad, "queue_filters": QueueFilters()}, status=400)
     status = 200 if found.number and not lacking else 400
     return render_page(
         request,

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
-from handoffaudit.accounts.models import Membership, Person, Role
+from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role, target_of
 from handoffaudit.dashboard.handoffs.page import clean_query
 from handoffaudit.dashboard.review.item import Notice, notice_of
@@ -27,7 +27,6 @@ from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.review.queue import count_pressing
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.kinds import load_config
-from handoffaudit.validation.text import storable
 
 NOTICE_TEMPLATE = "dashboard/review/notice.html"
 
@@ -59,9 +58,7 @@ def decide(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
 @require_role(Role.REVIEWER)
 @require_POST
 def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    to = _person(who, request.POST.get("to", ""))
-    if request.POST.get("to") and to is None:
-        return _incomplete(request, who, pk, "Choose a reviewer of this tenant, or nobody.")
+    name = request.POST.get("to", "")
 
     def act(note: str, version: int) -> Handoff:
         return activity.reassign(
@@ -69,7 +66,7 @@ def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpR
             reference=str(pk),
             note=note,
             actor=Actor.person(who.person),
-            to=to,
+            to=activity.find_reviewer(who.tenant, name) if name else None,
             seen_version=version,
         )
 
@@ -213,14 +210,6 @@ def _waiting(who: TenantMembership, reference: str) -> Handoff | None:
     except (ValueError, Handoff.DoesNotExist):
         return None
     return found if found.state in REVIEWABLE else None
-
-
-def _person(who: TenantMembership, name: str) -> Person | None:
-    """Return the member of the tenant with that username; the service checks whether the member may review."""
-    if not storable(name):
-        return None
-    found = Membership.objects.filter(tenant=who.tenant, person__username=name).select_related("person").first()
-    return found.person if found else None
 
 
 def decision_of(request: HttpRequest) -> Decision | None:

@@ -141,8 +141,7 @@ def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[
     For a decision, return True without a check: the caller checks who decided.
     """
     passed = activity.reassignment_of(handoff)
-    is_assigned = passed is not None and last is not None and last.from_state == last.to_state
-    if handoff.state in DECIDED and not is_assigned:
+    if handoff.state in DECIDED and not passed:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
     if passed and activity.is_handled(passed):
@@ -204,8 +203,8 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
     if not waits:
         # In the box, the button stands below the decision, so it is offered only if it undoes the decision.
         last = undo.find_decision(handoff)
-        is_last = last is not None and last == undo.find_last_change(handoff)[0]
-        return Box(waits, handoff.state in DECIDED, last, may_undo=is_last and _may_undo(who, last))
+        may_undo = _may_undo(who, last) and last == undo.find_last_change(handoff)[0]
+        return Box(waits, handoff.state in DECIDED, last, may_undo=may_undo)
     proposal, passed = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
     people = activity.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
     is_own = bool(proposal and decisions.is_by(proposal, Actor.person(who.person)))

@@ -82,12 +82,12 @@ class QueueFilters(FilterSet):
 
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
-        """Return the active filters: the label, the value, and the query without that filter."""
+        """Return the active filters: the label, the value, and the query of the queue without that filter."""
         return [
             (
                 one.label,
                 code_title(one.value) if one.name == "code" else one.value,
-                one.without and f"?{one.without}",
+                f"?{one.without or 'view=all'}",
             )
             for one in self.first_page().active()
         ]

@@ -61,18 +61,17 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     found = []
     for change in changes:
         if change.field != WHOLE_ROW:
-            of_type = change.field.removeprefix("types").removeprefix(".")
-            is_of_all = of_type == change.field
-            field = "Kept" if is_of_all else f"Kept if the type is {of_type}"
-            old, new = (
-                LIKE_OTHERS if value is None and not is_of_all else _days(value) for value in (change.old, change.new)
-            )
+            field, missing = "Kept", FOR_GOOD
+            if change.field != "days":
+                field = f"Kept if the type is {change.field.removeprefix('types').removeprefix('.')}"
+                missing = LIKE_OTHERS
+            old, new = (missing if value is None else _days(value) for value in (change.old, change.new))
             found.append(Line(KIND_TEXTS[Data(change.row)].title, field, old, new))
     return found
 
 
 def _days(value: Any) -> str:
-    return FOR_GOOD if value in (None, FOREVER) else pluralize(int(value), "day")
+    return FOR_GOOD if value == FOREVER else pluralize(int(value), "day")
 
 
 _SHIPPED: Final = ", ".join(

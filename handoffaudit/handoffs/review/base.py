@@ -107,7 +107,7 @@ class NoReviewer(WrongInput):
 
     def __init__(self, name: str) -> None:
         remedy = "Choose a reviewer or an administrator, or nobody."
-        super().__init__("to", f"{name} is not a reviewer of this tenant.", remedy)
+        super().__init__("to", f"{name[:150]} is not a reviewer of this tenant.", remedy)
 
 
 class NotPassedOn(ReviewError):

@@ -91,6 +91,14 @@ def test_the_switch_says_what_would_be_stopped_and_why_before_it_is_made(
     assert mode(tenant, "message") is Mode.ENFORCE
 
 
+def test_the_switch_links_to_the_handoffs_of_a_source_with_blanks_in_its_name(
+    as_admin: Client, tenant: Tenant, in_shadow: int
+) -> None:
+    Handoff.objects.filter(tenant=tenant).update(source_agent_id=" q ")
+    (address,) = links(as_admin.get(PAGE, {"switch": "message"}), 'a[href*="source="]')
+    assert {one.source_agent_id for one in as_admin.get(address).context["handoffs"]} == {" q "}
+
+
 def test_what_came_before_a_row_was_in_shadow_is_no_part_of_its_share(
     as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
 ) -> None:

@@ -264,14 +264,19 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], length: int, *, lon
     policy = subject.policy
     target, location = _places(subject)
     source = "" if chain is subject.record.call_chain else " by the server's count"
-    summary = f"The chain is {pluralize(length, 'agent')} long{source}"
+    agents, unit = len(set(chain)), "agents"
     if derives_chain(subject.record):
         location, summary = target, f"The chain of the trace has {pluralize(length, 'agent')}"
+    elif agents < length:
+        # A declared chain counts an agent as often as the chain names it.
+        summary, unit = f"The chain has {length} entries from {pluralize(agents, 'agent')}{source}", "entries"
+    else:
+        summary = f"The chain is {pluralize(length, 'agent')} long{source}"
     if long:
         yield make(
             NEEDS_APPROVAL,
             location=location,
-            message=f"{summary}, over the {policy.approval_length} agents allowed without approval: "
+            message=f"{summary}, over the {policy.approval_length} {unit} allowed without approval: "
             f"{format_chain(chain)}.",
             hint=_approval_hint(subject),
             expected=policy.approval_length,

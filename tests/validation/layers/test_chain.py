@@ -85,6 +85,13 @@ def test_length(length: int, expected: list[str]) -> None:
     assert verdict.chain.over_from == (5 if expected else None)
 
 
+def test_a_long_chain_that_names_agents_again_says_how_many_agents_it_has() -> None:
+    (issue,) = judge(payload(call_chain=["hub", "a", "hub", "a", "hub", "researcher"])).issues
+    assert issue.message.startswith(
+        "The chain has 6 entries from 3 agents, over the 5 entries allowed without approval: hub → a → hub"
+    )
+
+
 def test_an_approved_long_chain_passes() -> None:
     assert codes(judge(payload(call_chain=LONG, user_approved=True))) == []
     assert codes(judge(universal(meta={"handoff_chain": ["curator", *"abcde"], "user_approved": True}))) == []

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from handoffaudit.cli import Stop, import_receivers, policy_targets
 from handoffaudit.cli import policy as policy_command
 from tests.running.conftest import prepared, run
 
@@ -108,6 +109,37 @@ policies:
 def test_wrong_calls_end_with_2(folder, arguments):
     done = policy(folder, *arguments, text="format: 1\npolicies: {}\n")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+class Answers:
+    """A connection to a server that always gives the same answer, or cannot be reached."""
+
+    def __init__(self, status):
+        self.status, self.headers = status, {}
+
+    def request(self, *_sent):
+        if self.status is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def getresponse(self):
+        return self
+
+    def read(self):
+        return b'{"title": "No"}'
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("status", [None, 401, 403, 404, 503])
+def test_a_server_that_does_not_answer_is_no_difference(monkeypatch, status):
+    """The exit code 1 of `policy diff` means that a policy differs, which a CI job may allow."""
+    monkeypatch.setattr(import_receivers, "FIRST_PAUSE", 0.0)
+    target = policy_targets.ServerTarget("http://127.0.0.1:9", "ha_key", "admin")
+    target._connection = Answers(status)
+    with pytest.raises(Stop) as stopped:
+        target.put(policies={}, dry_run=True)
+    assert stopped.value.code == 2
 
 
 def test_what_a_sender_wrote_does_not_steer_the_terminal(capsys):

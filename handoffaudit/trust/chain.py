@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.database_faults import is_unreadable
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import seals
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
@@ -131,6 +132,7 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     _find_added_events(tenant, reached, report)
     _find_added_verdicts(tenant, reached, report)
     _find_added_policies(tenant, policies, before.last_policy if before else 0, report)
+    _find_changed_states(tenant, report)
     report.waiting, report.waiting_since = seals.oldest_waiting(tenant)
 
 
@@ -333,6 +335,22 @@ def _find_added_policies(tenant: Tenant, sealed: set[int], last: int, report: Re
     for number in found.iterator(chunk_size=1000):
         if number not in sealed:
             report.add(f"policy version {number}: it is in no seal, although later versions are")
+
+
+def _find_changed_states(tenant: Tenant, report: Report) -> None:
+    """Compare the state of each handoff, which no seal covers, with its newest event, which a seal covers."""
+    newest = Event.objects.filter(handoff=OuterRef("pk")).order_by("-id").values("to_state")[:1]
+    stored = Handoff.objects.filter(tenant=tenant).annotate(told=Subquery(newest)).order_by("pk")
+    after = uuid.UUID(int=0)
+    while part := list(stored.filter(pk__gt=after).values_list("pk", "state", "told")[:PART]):
+        after = part[-1][0]
+        for pk, state, told in part:
+            # The start of judging has no event until the handoff is judged.
+            if state != told and not {state, told} <= _WAITS:
+                report.add(f"handoff {pk}: its state is {state}, and its newest event says {told or 'nothing'}")
+
+
+_WAITS: Final = {State.RECEIVED, State.VALIDATING}
 
 
 def _numbers(overlapping: Any, kind: int) -> set[int]:

@@ -117,6 +117,20 @@ def rows_sealed_first(table: type[Model]) -> Model:
     return (seals.sealed_events() if table is Event else table.objects).order_by("pk")[0]
 
 
+def test_a_state_that_no_event_gave_is_found_and_the_handoff_is_named(tenant: Tenant) -> None:
+    """Agents and lists read the state of the handoff, which no seal covers."""
+    declined, waits = str(sealed_history(tenant)[2].pk), str(submit(tenant, payload()).id)
+    # A worker that judges a new handoff stores no event before the verdict.
+    Handoff.objects.filter(pk=waits).update(state="validating")
+    assert verify(tenant).problems == []
+    Handoff.objects.filter(pk=declined).update(state="approved")
+    Handoff.objects.filter(pk=waits).update(state="accepted")
+    assert verify(tenant).problems == [
+        f"handoff {declined}: its state is approved, and its newest event says declined",
+        f"handoff {waits}: its state is accepted, and its newest event says received",
+    ]
+
+
 @pytest.mark.parametrize("model", ["Event", "Verdict", "PolicyVersion"])
 def test_a_removed_row_is_found_and_named(tenant: Tenant, model: str) -> None:
     sealed_history(tenant)

@@ -7,6 +7,7 @@ import pytest
 
 from handoffaudit.cli import Stop, import_receivers, policy_targets
 from handoffaudit.cli import policy as policy_command
+from handoffaudit.cli.policy_file import PolicyFile
 from tests.running.conftest import prepared, run
 
 
@@ -109,6 +110,17 @@ policies:
 def test_wrong_calls_end_with_2(folder, arguments):
     done = policy(folder, *arguments, text="format: 1\npolicies: {}\n")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_a_term_that_falls_below_six_months_is_a_warning(capsys):
+    rows = [{"name": "logs", "days": 90}, {"name": "handoffs", "days": 183}, {"name": "documents", "days": 30}]
+    changes = [{"row": name, "field": "days", "old": None, "new": 1} for name in ("logs", "handoffs")]
+    read = PolicyFile({"retention": rows, "roles": []}, {})
+    policy_command._warn_of_short_terms([{"kind": "roles", "changes": []}], read)
+    assert capsys.readouterr().err == ""
+    policy_command._warn_of_short_terms([{"kind": "retention", "changes": changes}], read)
+    told = capsys.readouterr().err
+    assert (told.count("\n"), told.startswith("  retention, logs: Less than six months (183 days): ")) == (1, True)
 
 
 class Answers:

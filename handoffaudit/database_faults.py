@@ -47,6 +47,14 @@ LOOK_LOCK_MILLISECONDS: Final = 500
 SERVER_KNOWN_SECONDS: Final = 2.0
 
 
+def is_unreadable(error: Exception) -> bool:
+    """Return whether the error means that a stored value has a wrong type, or is not UTF-8.
+
+    Only SQLite stores such values, and only if somebody changes a row behind the product's back.
+    """
+    return isinstance(error, TypeError | ValueError | AttributeError) or "Could not decode to UTF-8" in str(error)
+
+
 class Cause(StrEnum):
     """Causes of database errors that are not bugs of the product."""
 

@@ -29,7 +29,7 @@ COOKIE: Final = "handoffaudit_written"
 COOKIE_SECONDS: Final = 60
 MOST_LAG_SECONDS: Final = 10.0
 # A process asks the replica for its position this often. While one thread asks, the other threads use the last answer
-# or, if the answer is older than `OLDEST_SECONDS`, the primary.
+# or, if the answer is older than `OLDEST_SECONDS`, the primary. If the last try failed, a thread of its own asks.
 KNOWN_SECONDS: Final = 0.5
 OLDEST_SECONDS: Final = 1.5
 _SAFE: Final = ("GET", "HEAD")
@@ -162,12 +162,22 @@ class _Position:
 
     def _ask(self) -> int | None:
         if time.monotonic() - self._asked_at >= KNOWN_SECONDS and self._asking.acquire(blocking=False):
-            try:
-                self._replayed = self._read()
-                self._asked_at = time.monotonic()
-            finally:
-                self._asking.release()
+            if self._is_told:
+                # A replica that is away can take seconds to answer, and no page waits for it again and again.
+                threading.Thread(target=self._update, kwargs={"is_alone": True}, daemon=True).start()
+            else:
+                self._update()
         return self._replayed if time.monotonic() - self._asked_at < OLDEST_SECONDS else None
+
+    def _update(self, *, is_alone: bool = False) -> None:
+        """Ask the replica, and release `_asking`. A thread that runs only for this call gives back its connection."""
+        try:
+            self._replayed = self._read()
+            self._asked_at = time.monotonic()
+        finally:
+            if is_alone and ALIAS in settings.DATABASES:
+                connections[ALIAS].close()
+            self._asking.release()
 
     def _read(self) -> int | None:
         try:

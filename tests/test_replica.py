@@ -115,6 +115,39 @@ def test_nobody_waits_while_a_thread_asks_a_replica_that_is_away(monkeypatch: py
     thread.join(60)
 
 
+def test_no_page_waits_again_for_a_replica_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first page waits. Then a thread of its own asks, until the replica is back."""
+    now, done = 100.0, threading.Event()
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(replica, "time", SimpleNamespace(monotonic=lambda: now))
+    position = replica._Position()
+
+    def fail() -> None:
+        threads.append(threading.current_thread())
+        position._tell("the replica does not answer")
+        done.set()
+
+    def answer() -> int:
+        threads.append(threading.current_thread())
+        position._is_told = False
+        done.set()
+        return 5
+
+    monkeypatch.setattr(position, "_read", fail)
+    assert not position.covers("")
+    assert threads == [threading.current_thread()]
+    for read in (fail, answer):
+        monkeypatch.setattr(position, "_read", read)
+        now += replica.KNOWN_SECONDS
+        done.clear()
+        assert not position.covers("") or read is answer
+        assert done.wait(60)
+        assert threads[-1] is not threading.current_thread()
+        threads[-1].join(60)
+    assert position.covers("0/5")
+    assert len(threads) == 3
+
+
 @pytest.mark.django_db
 def test_a_transaction_reads_what_it_wrote() -> None:
     assert connections["default"].in_atomic_block

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.database_faults import is_unreadable
 
 
 def lock_tenant(tenant: Tenant) -> Tenant:
@@ -74,16 +75,34 @@ def verify(tenant: Tenant) -> Broken | None:
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     number, previous = 0, BEFORE_THE_FIRST
     entries = AuditEntry.objects.filter(tenant=tenant, number__lte=newest).order_by("number")
-    for entry in entries.iterator(chunk_size=1000):
-        number += 1
-        if entry.number != number:
-            return Broken(number, "the entry is missing")
-        if entry.previous_hash != previous:
-            return Broken(number, "it does not follow from the entry before it")
-        if entry.entry_hash != _seal(entry):
-            return Broken(number, "it was changed after it was written")
-        previous = entry.entry_hash
+    try:
+        for entry in entries.iterator(chunk_size=1000):
+            number += 1
+            if entry.number != number:
+                return Broken(number, "the entry is missing")
+            if entry.previous_hash != previous:
+                return Broken(number, "it does not follow from the entry before it")
+            if entry.entry_hash != _seal(entry):
+                return Broken(number, "it was changed after it was written")
+            previous = entry.entry_hash
+    except Exception as error:
+        if not is_unreadable(error):
+            raise
+        return Broken(_find_unreadable(tenant, max(number, 1), newest), "it was changed, and cannot be read")
     return None if number == newest else Broken(number + 1, "the entry is missing")
+
+
+def _find_unreadable(tenant: Tenant, first: int, last: int) -> int:
+    """Return the number of the first entry from `first` on that cannot be read, or `last` if each can be read."""
+    for number in range(first, last):
+        try:
+            for entry in AuditEntry.objects.filter(tenant=tenant, number=number):
+                _seal(entry)
+        except Exception as error:
+            if not is_unreadable(error):
+                raise
+            return number
+    return last
 
 
 def list_entries(

@@ -8,9 +8,11 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core import checks
@@ -41,6 +43,7 @@ from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.llm import client
 from handoffaudit.llm.service import build_client
 from handoffaudit.trust import seals, signatures
+from handoffaudit.trust.checkpoints import STANDARD_OUTPUT
 from handoffaudit.validation.prompts.question import Unavailable
 from handoffaudit.validation.text import pluralize
 
@@ -249,6 +252,43 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
         yield Result("seal key", Level.OK, text)
 
 
+def check_checkpoints(_: Installation) -> Iterator[Result]:
+    """Check that each place of checkpoints can take them. A server that can write to no place only logs a warning."""
+    if not settings.CHECKPOINTS:
+        yield Result("checkpoints", Level.OK, "None are written (HANDOFFAUDIT_CHECKPOINTS=off).")
+        return
+    faults = {place: fault for place in settings.CHECKPOINTS if (fault := _find_place_fault(place))}
+    for place, fault in faults.items():
+        shown = _name_place(place)
+        message = f"Nothing can be written to {shown} ({fault}), so removed newest entries would not be noticed."
+        fix = "Correct HANDOFFAUDIT_CHECKPOINTS, or the rights on the folder."
+        yield Result("checkpoints", Level.ERROR, message, fix)
+    if not faults:
+        yield Result("checkpoints", Level.OK, f"Written to {', '.join(map(_name_place, settings.CHECKPOINTS))}.")
+
+
+def _name_place(place: str) -> str:
+    """Return the name of a place for people. The path of a web address may be a secret."""
+    if place == STANDARD_OUTPUT:
+        return "standard output"
+    return "/".join(place.split("/")[:3]).rpartition("@")[2] if "://" in place else place
+
+
+def _find_place_fault(place: str) -> str:
+    """Return why a place cannot take checkpoints, or an empty text. A web address is not asked."""
+    if "://" in place:
+        with suppress(ValueError):
+            return "" if urlsplit(place).hostname else "the address has no host"
+        return "the address cannot be read"
+    path = Path(place)
+    # `check_permissions` checks the data folder.
+    if place == STANDARD_OUTPUT or (path.parent == settings.DATA_FOLDER and not path.is_dir()):
+        return ""
+    if path.is_dir() or not path.parent.is_dir():
+        return "it is a folder" if path.is_dir() else "its folder is absent"
+    return "" if os.access(path if path.exists() else path.parent, os.W_OK) else "this user may not write"
+
+
 def check_llm(installation: Installation) -> Iterator[Result]:
     """Check whether the LLM is configured; with `--online`, ask it one short question."""
     if not client.is_configured():
@@ -309,6 +349,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_workers,
     check_disk,
     check_seal_key,
+    check_checkpoints,
     check_llm,
     check_static_files,
 )

@@ -37,11 +37,13 @@ BUSY = {429, 502, 503, 504}
 class Server:
     """Client of a server. The client repeats a request while the server is busy or cannot be reached.
 
-    Error messages name `scope`, the scope that the key needs, and `again`, the action to repeat.
+    Error messages name `scope`, the scope that the key needs, and `again`, the action to repeat. Errors end the command
+    with the exit code `code`.
     """
 
     scope = "ingest"
     again = "import again"
+    code = 1
 
     def __init__(self, url: str, key: str) -> None:
         from handoffaudit.cli.hook_server import check_server
@@ -82,7 +84,8 @@ class Server:
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if number == TRIES:
-                    raise Stop(f"{self._url} can't be reached ({error}): check it, then {self.again}.", 1) from error
+                    said = f"{self._url} can't be reached ({error}): check it, then {self.again}."
+                    raise Stop(said, self.code) from error
                 # A server may close an idle connection, so the first failure is not reported.
                 if number == 2:
                     # On a terminal, replace the progress bar.
@@ -93,9 +96,8 @@ class Server:
                 if status not in BUSY:
                     return status, self._check(status, content)
                 if number == TRIES:
-                    raise Stop(
-                        f"{self._url} is busy ({describe_refusal(status, _parse(content))}): {self.again} later.", 1
-                    )
+                    said = f"{self._url} is busy ({describe_refusal(status, _parse(content))}): {self.again} later."
+                    raise Stop(said, self.code)
                 pause = max(pause, _parse_seconds(retry_after))
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -107,11 +109,11 @@ class Server:
             raise Stop(
                 f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope"
                 f" {self.scope}.",
-                1,
+                self.code,
             )
         # If a body is too large for a proxy before the server, the proxy answers with its own page, which is not JSON.
         if status == 404 or not (parsed or status == 413):
-            raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", 1)
+            raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", self.code)
         return parsed
 
 

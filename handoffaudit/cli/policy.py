@@ -99,6 +99,7 @@ def diff(file: str, tenant: str, url: str | None, key: str | None, *, as_json: b
     read = _read(file)
     items = _compare(_open_target(tenant, url, key), file, read)
     _show(items, as_json=as_json, is_saved=False)
+    _warn_of_short_terms(items, read)
     sys.exit(1 if any(item["changes"] for item in items) else 0)
 
 
@@ -135,6 +136,7 @@ def apply(
     items = _compare(target, file, read)
     if given["dry_run"]:
         _show(items, as_json=as_json, is_saved=False)
+        _warn_of_short_terms(items, read)
         sys.exit(1 if any(item["changes"] for item in items) else 0)
     commit = _find_commit(file) if given["commit"] is None else _check_commit(given["commit"])
     versions = {item["kind"]: item["base_version"] for item in items}
@@ -145,6 +147,7 @@ def apply(
     except Refused as refused:
         raise _explain(refused, file, read) from refused
     _show(saved, as_json=as_json, is_saved=True)
+    _warn_of_short_terms(saved, read)
 
 
 @command.command(
@@ -288,6 +291,16 @@ def _show_changes(item: Mapping[str, Any], *, err: bool = False) -> None:
             click.echo(f"  ~ {row}, {change['field']}: {_cut(old)} -> {_cut(new)}", err=err)
     if item.get("more"):
         click.echo(f"  … and {item['more']:,} more", err=err)
+
+
+def _warn_of_short_terms(items: Sequence[Mapping[str, Any]], read: PolicyFile) -> None:
+    """Warn of each retention term that changes and is below six months, as the page and the API do."""
+    from handoffaudit.policy.retention import parse_row, warning_of
+
+    changed = {change["row"] for item in items if item["kind"] == "retention" for change in item["changes"]}
+    for row in read.policies["retention"] if changed else ():
+        if row["name"] in changed and (warning := warning_of(parse_row(row))):
+            click.echo(f"  retention, {row['name']}: {warning}", err=True)
 
 
 def _cut(value: Any) -> str:

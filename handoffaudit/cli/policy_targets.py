@@ -136,6 +136,8 @@ class ServerTarget(Server):
     """The policies of the key's tenant on a server."""
 
     again = "try again"
+    # 1 means that a policy differs, or that a case failed.
+    code = 2
 
     def __init__(self, url: str, key: str, scope: str) -> None:
         super().__init__(url, key)

@@ -64,7 +64,7 @@ def preview(kind: str, days: int, tenant: str, *, as_json: bool) -> None:
     from django.utils import timezone
 
     from handoffaudit.diagnostics import retention_run
-    from handoffaudit.policy.retention import parse_row
+    from handoffaudit.policy.retention import parse_row, warning_of
     from handoffaudit.policy.values import InvalidPolicy
 
     try:
@@ -76,6 +76,8 @@ def preview(kind: str, days: int, tenant: str, *, as_json: bool) -> None:
         click.echo(json.dumps({"name": kind, "days": days, "goes": goes.number, "more": goes.more}))
     else:
         click.echo(f"The first run would delete {_number(goes)} {_unit(kind)} of {kind}.")
+    if warning := warning_of(row):
+        click.echo(warning, err=True)
 
 
 @command.command(name="holds", epilog=example("handoffaudit retention holds"))

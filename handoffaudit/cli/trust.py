@@ -37,9 +37,10 @@ def verify_log(tenant: str | None, checkpoint: Path | None, key: str | None, *, 
     """Check the audit log and its seals. Exits with 1 if something was changed, removed or added.
 
     The seals cover decisions, verdicts and policy versions. The command names each sealed row that was changed or
-    removed, and each row that was added among sealed rows. It also names the first broken entry of the audit log. It
-    stops at 50 problems of a tenant. Somebody who can write to the database and knows the seal key can make a log that
-    this command accepts. If somebody without the key removed the newest rows, only --checkpoint shows it.
+    removed, and each row that was added among sealed rows. It also names each handoff whose state differs from its
+    newest event, and the first broken entry of the audit log. It stops at 50 problems of a tenant. Somebody who can
+    write to the database and knows the seal key can make a log that this command accepts. If somebody without the key
+    removed the newest rows, only --checkpoint shows it.
     """
     start_with_database()
     from handoffaudit.accounts.models import Tenant

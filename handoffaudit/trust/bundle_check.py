@@ -19,6 +19,7 @@ from handoffaudit.trust.signatures import (
     find_wrong_signature,
     hash_seal,
     id_of,
+    is_lost_key,
     is_valid,
     sha256,
     unpack,
@@ -206,10 +207,7 @@ def _check_content(archive: zipfile.ZipFile, manifest: dict[str, Any], result: R
         return
     digests = dict.fromkeys((_key_of(facts) for facts, _ in _read_lines(archive, "rows.jsonl", MOST_ROWS)), b"")
     seals = list(_read_seals(archive, digests, result))
-    trusted = _trust_keys(seals, manifest["public_key"])
-    for facts in seals:
-        if facts["public_key"] not in trusted:
-            result.add(f"seal {facts['number']}: no chain of keys leads from its key to the key of the bundle")
+    _check_keys(seals, manifest["public_key"], result)
     unsealed, hashes = 0, {str(one.get("id")): str(one.get("content_hash")) for one, _ in _read_handoffs(archive)}
     for facts, line in _read_lines(archive, "rows.jsonl", MOST_ROWS):
         named = facts.get("handoff__content_hash")
@@ -250,6 +248,9 @@ def _read_seals(
         if any(one not in facts for one in needed):
             result.add(f"{name}: a field is missing")
             continue
+        if type(facts["number"]) is not int:
+            result.add(f"{name}: its number is not a whole number")
+            continue
         try:
             packed = base64.b64decode(str(facts["list"]), validate=True)
             listed = list(unpack(packed))
@@ -266,6 +267,25 @@ def _read_seals(
                 if (one.kind, number) in digests:
                     digests[one.kind, number] = one.digest
             yield {name: facts[name] for name in ("number", "kind", "public_key", "new_key")}
+
+
+def _check_keys(seals: list[dict[str, Any]], newest: str, result: Result) -> None:
+    """Check that signed changes lead from the key of each seal to the newest key.
+
+    No change leads on from a lost key. The seals before the loss are a note, as the loss is in `verify-log`.
+    """
+    trusted = _trust_keys(seals, newest)
+    lost = max((one["number"] for one in seals if is_lost_key(one) and one["public_key"] in trusted), default=0)
+    before = 0
+    for one in seals:
+        if one["public_key"] not in trusted and one["number"] < lost:
+            before += 1
+        elif one["public_key"] not in trusted:
+            result.add(f"seal {one['number']}: no chain of keys leads from its key to the key of the bundle")
+    if lost:
+        result.notes.append(f"seal {lost} replaces a lost key: the old key has not signed it")
+    if before:
+        result.notes.append(f"seals from before the loss, for whose keys only this bundle vouches: {before:,}")
 
 
 def _trust_keys(seals: list[dict[str, Any]], newest: str) -> set[str]:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
+from handoffaudit.database_faults import is_unreadable
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.trust import seals
 from handoffaudit.trust.models import Seal, SealKind, SealProgress
@@ -86,7 +88,8 @@ def verify(tenant: Tenant, key: str | None) -> Report:
     `key` is the expected public key: the last seal must be signed with this key, or must replace another key by this
     key. Without `key`, the report of a tenant with seals has a note that the key of the last seal was not compared.
     """
-    report = Report(entries=Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk))
+    entries: object = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
+    report = Report(entries=entries if isinstance(entries, int) else 0)
     try:
         report.broken = audit.verify(tenant)
         if report.broken:
@@ -96,6 +99,10 @@ def verify(tenant: Tenant, key: str | None) -> Report:
             _verify_seals(tenant, key, report)
     except _Enough:
         pass
+    except Exception as error:
+        if not is_unreadable(error):
+            raise
+        report.problems.append("a stored value was changed and cannot be read, so the check ended early")
     return report
 
 
@@ -104,7 +111,7 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     before: Seal | None = None
     current: str | None = None
     policies: set[int] = set()
-    for seal in Seal.objects.filter(tenant=tenant).order_by("number").iterator(chunk_size=20):
+    for seal in _read_seals(tenant, report):
         for problem in _verify_seal(seal, before, current):
             report.add(f"seal {seal.number}: {problem}")
         if is_lost_key(seals.seal_facts(seal)):
@@ -125,7 +132,25 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     _find_added_events(tenant, reached, report)
     _find_added_verdicts(tenant, reached, report)
     _find_added_policies(tenant, policies, before.last_policy if before else 0, report)
+    _find_changed_states(tenant, report)
     report.waiting, report.waiting_since = seals.oldest_waiting(tenant)
+
+
+def _read_seals(tenant: Tenant, report: Report) -> Iterator[Seal]:
+    """Yield the seals of a tenant. A seal that cannot be read is a problem of the report."""
+    stored, last = Seal.objects.filter(tenant=tenant).order_by("number"), 0
+    while numbers := list(stored.filter(number__gt=last).values_list("number", flat=True)[:20]):
+        for number in numbers:
+            try:
+                seal = stored.get(number=number)
+                seals.seal_facts(seal)
+            except Exception as error:
+                if not is_unreadable(error):
+                    raise
+                report.add(f"seal {number}: it was changed, and cannot be read")
+            else:
+                yield seal
+        last = numbers[-1]
 
 
 def _progress() -> int:
@@ -191,7 +216,7 @@ def _list_rows(seal: Seal, report: Report) -> list[Sealed]:
 
 def _verify_rows(seal: Seal, listed: Sequence[Sealed], excuses: _Excuses, report: Report) -> _Excuses:
     """Compare the sealed rows with the stored rows. Return the excuses, which may be read again."""
-    stored = seals.read_rows(listed)
+    stored = _read_rows(seal, listed)
     missing = {one.handoff for one in listed if (one.kind, one.number) not in stored}
     # A run first drops whole partitions of verdicts and documents. A hold or a longer term that is set meanwhile may
     # keep the handoffs. So a missing verdict counts as removed if the document is missing, too.
@@ -207,6 +232,21 @@ def _verify_rows(seal: Seal, listed: Sequence[Sealed], excuses: _Excuses, report
     for problem in found.problems:
         report.add(problem)
     return excuses
+
+
+def _read_rows(seal: Seal, listed: Sequence[Sealed]) -> dict[tuple[int, int], seals.Row]:
+    """Return the stored rows of a seal's list. The digest of a row that cannot be read is empty."""
+    try:
+        return seals.read_rows(listed)
+    except Exception as error:
+        if not is_unreadable(error):
+            raise
+        if len(listed) == 1:
+            one = listed[0]
+            unread = Sealed(one.kind, one.number, one.handoff, b"")
+            return {(one.kind, one.number): seals.Row(unread, seal.tenant_id, {})}
+    half = len(listed) // 2
+    return _read_rows(seal, listed[:half]) | _read_rows(seal, listed[half:])
 
 
 def _compare(
@@ -295,6 +335,22 @@ def _find_added_policies(tenant: Tenant, sealed: set[int], last: int, report: Re
     for number in found.iterator(chunk_size=1000):
         if number not in sealed:
             report.add(f"policy version {number}: it is in no seal, although later versions are")
+
+
+def _find_changed_states(tenant: Tenant, report: Report) -> None:
+    """Compare the state of each handoff, which no seal covers, with its newest event, which a seal covers."""
+    newest = Event.objects.filter(handoff=OuterRef("pk")).order_by("-id").values("to_state")[:1]
+    stored = Handoff.objects.filter(tenant=tenant).annotate(told=Subquery(newest)).order_by("pk")
+    after = uuid.UUID(int=0)
+    while part := list(stored.filter(pk__gt=after).values_list("pk", "state", "told")[:PART]):
+        after = part[-1][0]
+        for pk, state, told in part:
+            # The start of judging has no event until the handoff is judged.
+            if state != told and not {state, told} <= _WAITS:
+                report.add(f"handoff {pk}: its state is {state}, and its newest event says {told or 'nothing'}")
+
+
+_WAITS: Final = {State.RECEIVED, State.VALIDATING}
 
 
 def _numbers(overlapping: Any, kind: int) -> set[int]:

@@ -174,7 +174,8 @@ def read_lines(path: Path, keys: Iterable[str]) -> Iterator[Line]:
 def _read_line(line: bytes, number: int, known: set[str]) -> Line | None:
     facts: Any = None
     with suppress(orjson.JSONDecodeError):
-        facts = orjson.loads(line)
+        # A log can have a name or a time before each line, as the output of `docker compose logs` has.
+        facts = orjson.loads(line[max(line.find(b"{"), 0) :])
     if not isinstance(facts, dict) or "checkpoint" not in facts or "signature" not in facts:
         return None
     if facts.keys() != {*_FACTS, "signature"} or any(type(facts[name]) is not kind for name, kind in _FACTS.items()):

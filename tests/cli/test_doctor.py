@@ -19,7 +19,7 @@ import pytest
 import redis
 
 from handoffaudit.cli.doctor import Installation
-from handoffaudit.cli.doctor_checks import check_libraries, describe_unmet
+from handoffaudit.cli.doctor_checks import check_checkpoints, check_libraries, describe_unmet
 from handoffaudit.cli.doctor_servers import compare_clocks
 from tests.messages_api.server import MessagesServer
 from tests.running.conftest import PRODUCT, clean_environment, free_port, prepared, run
@@ -302,6 +302,28 @@ def test_another_seal_key_than_that_of_the_seals_is_found(folder: Path) -> None:
     assert "Restore the file" in only(examine(folder)[1], "seal key", "error")["fix"]
     assert run("seal-key", "rotate", "--lost", folder=folder).returncode == 0
     assert only(examine(folder)[1], "seal key", "ok")
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ("-", ""),
+        ("https://ada:secret@safe.example.com/secret", ""),
+        ("https://", "the address has no host"),
+        ("https://[", "the address cannot be read"),
+        ("made/file.jsonl", ""),
+        ("made", "it is a folder"),
+        ("absent/file.jsonl", "its folder is absent"),
+    ],
+)
+def test_a_place_that_takes_no_checkpoints_is_found(tmp_path: Path, settings: Any, place: str, fault: str) -> None:
+    (tmp_path / "made").mkdir()
+    settings.CHECKPOINTS = [str(tmp_path / place) if place[0].isalpha() and "://" not in place else place]
+    [result] = check_checkpoints(Installation())
+    assert (result.level, fault in result.message) == ("error" if fault else "ok", True)
+    assert "secret" not in result.message
+    settings.CHECKPOINTS = []
+    assert [one.level for one in check_checkpoints(Installation())] == ["ok"]
 
 
 def test_missing_and_old_static_files_are_found(folder: Path) -> None:

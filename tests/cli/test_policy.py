@@ -5,7 +5,9 @@ import subprocess
 
 import pytest
 
+from handoffaudit.cli import Stop, import_receivers, policy_targets
 from handoffaudit.cli import policy as policy_command
+from handoffaudit.cli.policy_file import PolicyFile
 from tests.running.conftest import prepared, run
 
 
@@ -108,6 +110,48 @@ policies:
 def test_wrong_calls_end_with_2(folder, arguments):
     done = policy(folder, *arguments, text="format: 1\npolicies: {}\n")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_a_term_that_falls_below_six_months_is_a_warning(capsys):
+    rows = [{"name": "logs", "days": 90}, {"name": "handoffs", "days": 183}, {"name": "documents", "days": 30}]
+    changes = [{"row": name, "field": "days", "old": None, "new": 1} for name in ("logs", "handoffs")]
+    read = PolicyFile({"retention": rows, "roles": []}, {})
+    policy_command._warn_of_short_terms([{"kind": "roles", "changes": []}], read)
+    assert capsys.readouterr().err == ""
+    policy_command._warn_of_short_terms([{"kind": "retention", "changes": changes}], read)
+    told = capsys.readouterr().err
+    assert (told.count("\n"), told.startswith("  retention, logs: Less than six months (183 days): ")) == (1, True)
+
+
+class Answers:
+    """A connection to a server that always gives the same answer, or cannot be reached."""
+
+    def __init__(self, status):
+        self.status, self.headers = status, {}
+
+    def request(self, *_sent):
+        if self.status is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def getresponse(self):
+        return self
+
+    def read(self):
+        return b'{"title": "No"}'
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("status", [None, 401, 403, 404, 503])
+def test_a_server_that_does_not_answer_is_no_difference(monkeypatch, status):
+    """The exit code 1 of `policy diff` means that a policy differs, which a CI job may allow."""
+    monkeypatch.setattr(import_receivers, "FIRST_PAUSE", 0.0)
+    target = policy_targets.ServerTarget("http://127.0.0.1:9", "ha_key", "admin")
+    target._connection = Answers(status)
+    with pytest.raises(Stop) as stopped:
+        target.put(policies={}, dry_run=True)
+    assert stopped.value.code == 2
 
 
 def test_what_a_sender_wrote_does_not_steer_the_terminal(capsys):

@@ -28,7 +28,9 @@ def test_terms_are_shown_and_a_deletion_is_previewed(folder):
     [one] = [row for row in shown if row["name"] == "handoffs"]
     assert one == {"name": "handoffs", "days": None, "types": {}, "there": 1, "goes": 0, "removed": 0}
     assert "handoffs        kept forever, 1 stored" in run("retention", "show", folder=folder).stdout
-    assert "would delete 0 rows of handoffs" in run("retention", "preview", "handoffs", "30", folder=folder).stdout
+    previewed = run("retention", "preview", "handoffs", "30", folder=folder)
+    assert "would delete 0 rows of handoffs" in previewed.stdout
+    assert previewed.stderr.startswith("Less than six months (183 days): ")
     wrong = run("retention", "preview", "handoffs", "0", folder=folder)
     assert (wrong.returncode, "Use a whole number from 1" in wrong.stderr) == (2, True)
     assert "There is no such kind of data." in run("retention", "preview", "verdicts", "9", folder=folder).stderr

@@ -30,7 +30,7 @@ from handoffaudit.handoffs.models import Event, HandoffBody, RemovedDocument
 from handoffaudit.handoffs.review import activity
 from handoffaudit.trust import bundle, bundle_check, seals, signatures
 from handoffaudit.trust.bundle_check import WrongBundle, check
-from handoffaudit.trust.models import Seal
+from handoffaudit.trust.models import Seal, SealKind
 from handoffaudit.trust.signatures import VARIABLE, make_key
 from tests.api.support import client, problem
 from tests.api.support import make_key as make_api_key
@@ -177,6 +177,29 @@ def test_a_bundle_after_a_change_of_the_key_leads_old_seals_to_the_new_key(tenan
     assert check(path, new.public).problems == []
     [problem_found] = check(path, own_key().public).problems
     assert "the manifest is signed with the key" in problem_found
+
+
+def test_a_bundle_after_the_loss_of_the_key_is_intact_with_a_note(tenant: Tenant, tmp_path: Path) -> None:
+    handoff, new = sealed_history(tenant)[1], make_key()
+    seals.change_key(None, new)
+    subject = bundle.about_handoff(tenant, str(handoff.pk))
+    path = tmp_path / "x.zip"
+    with path.open("wb") as file:
+        file.writelines(bundle.build(subject, new, by="ada", with_audit=False))
+    result = check(path, new.public)
+    assert result.problems == []
+    assert result.notes[0] == "seal 4 replaces a lost key: the old key has not signed it"
+    assert result.notes[1].startswith("seals from before the loss, for whose keys only this bundle vouches: ")
+    head, other = seals.find_head(tenant), make_key()
+    assert head is not None
+    late = seals.make_seal(tenant, head, (), head.reached, own_key(), SealKind.KEY)
+    late.new_key = other.public
+    seals.sign(late, own_key())
+    late.new_signature = other.sign(signatures.SEAL_PURPOSE, late.seal_hash.encode())
+    late.save(force_insert=True)
+    with path.open("wb") as file:
+        file.writelines(bundle.build(subject, new, by="ada", with_audit=False))
+    assert check(path, new.public).problems == ["seal 5: no chain of keys leads from its key to the key of the bundle"]
 
 
 def names_of(path: Path) -> list[str]:

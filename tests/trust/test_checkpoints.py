@@ -93,6 +93,17 @@ def test_a_removed_tail_is_found(tenant: Tenant, file: Path, verify_log: Run) ->
     assert "seal 3: it is missing" in told
 
 
+@pytest.mark.parametrize("before", ["worker-1  | ", "Nov 29 17:40:02 audit handoffaudit[812]: "])
+def test_a_checkpoint_in_a_log_may_have_text_before_it(tenant: Tenant, file: Path, before: str) -> None:
+    history_with_checkpoint(tenant)
+    line = file.read_text()
+    file.write_text(f"{before}ready\n{before}{line}")
+    assert [one.number for one in checkpoints.read_lines(file, {own_key().public})] == [2]
+    assert contradictions(tenant, file) == []
+    file.write_text(before + line.replace('"seal_number":3', '"seal_number":2'))
+    assert contradictions(tenant, file) == ["checkpoint in line 1: its signature is wrong"]
+
+
 def test_emptied_tables_are_found(tenant: Tenant, file: Path, verify_log: Run) -> None:
     history_with_checkpoint(tenant)
     AuditEntry.objects.all().delete()

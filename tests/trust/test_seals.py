@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
@@ -92,8 +92,43 @@ def test_a_change_of_any_column_is_found_and_the_row_is_named(tenant: Tenant, mo
         assert any(one.startswith(name.get(model, f"policy version {row.pk}")) for one in problems), (field, problems)
 
 
+@pytest.mark.parametrize("model", [*MODELS, "AuditEntry"])
+def test_a_value_that_cannot_be_read_is_found_and_the_row_is_named(tenant: Tenant, model: str) -> None:
+    """SQLite stores any bytes in any column. PostgreSQL refuses them, so nothing can be found there."""
+    sealed_history(tenant)
+    table: type[Model] = MODELS.get(model, AuditEntry)
+    row = rows_sealed_first(table) if model in ("Event", "Verdict", "PolicyVersion") else table.objects.get(number=1)
+    pk = row.pk.hex if isinstance(row.pk, uuid.UUID) else row.pk
+    name = {"Event": f"event {row.pk}", "Verdict": f"verdict {row.pk}", "PolicyVersion": f"policy version {row.pk}"}
+    column = {"Verdict": "validated_at", "PolicyVersion": "changed_at"}.get(model, "at")
+    for value in ("'no time'", "x'ff'", "CAST(x'ff' AS TEXT)", "'9999-99-99 00:00:00'"):
+        statement = f'UPDATE "{table._meta.db_table}" SET "{column}" = {value} WHERE id = %s'  # noqa: S608
+        if connection.vendor == "postgresql":
+            with pytest.raises(DatabaseError), transaction.atomic():
+                run_sql(statement, pk)
+            continue
+        with undone():
+            assert run_sql(statement, pk) == 1
+            problems = verify(tenant).problems
+        assert any(one.startswith(name.get(model, ("seal 1", "audit entry 1"))) for one in problems), (value, problems)
+
+
 def rows_sealed_first(table: type[Model]) -> Model:
     return (seals.sealed_events() if table is Event else table.objects).order_by("pk")[0]
+
+
+def test_a_state_that_no_event_gave_is_found_and_the_handoff_is_named(tenant: Tenant) -> None:
+    """Agents and lists read the state of the handoff, which no seal covers."""
+    declined, waits = str(sealed_history(tenant)[2].pk), str(submit(tenant, payload()).id)
+    # A worker that judges a new handoff stores no event before the verdict.
+    Handoff.objects.filter(pk=waits).update(state="validating")
+    assert verify(tenant).problems == []
+    Handoff.objects.filter(pk=declined).update(state="approved")
+    Handoff.objects.filter(pk=waits).update(state="accepted")
+    assert verify(tenant).problems == [
+        f"handoff {declined}: its state is approved, and its newest event says declined",
+        f"handoff {waits}: its state is accepted, and its newest event says received",
+    ]
 
 
 @pytest.mark.parametrize("model", ["Event", "Verdict", "PolicyVersion"])

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.templatetags.page_parts import group_link
-from handoffaudit.diagnostics import attribution, group_store
+from handoffaudit.diagnostics import attribution, group_members, group_store
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupRoute
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
@@ -127,6 +127,15 @@ def test_a_group_lists_its_routes_with_links_to_their_handoffs(browser: Client, 
     ]
     assert browser.get(links[0]).context["handoffs"] == critic[::-1]
     assert text_of(browser.get(LIST).text, ".group-where > span:last-child") == "1 other route"
+
+
+def test_a_line_says_in_short_that_more_routes_have_the_finding(
+    browser: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_members, "MOST_ROUTES", 3)
+    for agent in ("ann", "ben", "cleo", "dan"):
+        found(tenant, source_agent_id=agent, call_chain=["planner", agent])
+    assert text_of(browser.get(LIST).text, ".group-where > span:last-child") == "2+ other routes"
 
 
 def test_a_route_without_a_target_has_a_number_and_no_link(browser: Client, tenant: Tenant) -> None:

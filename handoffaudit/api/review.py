@@ -257,10 +257,10 @@ VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "propo
 class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
-        description="all: waiting handoffs that are neither reassigned nor muted. escalated, held, rejected: one part "
-        "of `all`. passed_on: reassigned handoffs. second: handoffs with a proposed decision, which wait for a "
-        "second reviewer. muted: rejected handoffs that are not escalated and whose errors (or, without errors, "
-        "warnings) are all muted.",
+        description="all: waiting handoffs that are neither reassigned nor muted; with `group`, also muted handoffs. "
+        "escalated, held, rejected: one part of `all`. passed_on: reassigned handoffs. second: handoffs with a "
+        "proposed decision, which wait for a second reviewer. muted: rejected handoffs that are not escalated and "
+        "whose errors (or, without errors, warnings) are all muted.",
         examples=["second"],
     )
     state: str = Field("", description="held or rejected; default: both.", examples=["held"])

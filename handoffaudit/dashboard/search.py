@@ -54,9 +54,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
+    """The results of a kind. `more` is a sentence if there are more results than `hits`."""
+
     label: str
     icon: str
     hits: Sequence[Hit]
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,7 @@ def _meant(found: Sequence[HitGroup]) -> Hit | None:
 
 HANDOFFS: Final = "Handoffs"
 TRACES: Final = "Traces"
+TEXTS: Final = "Text in blocked handoffs"
 
 
 @dataclass(frozen=True)
@@ -239,10 +243,21 @@ class _Search:
 
 
 def _groups(asked: _Search) -> Iterator[HitGroup]:
-    """Yield the results of each kind that has any. Without a text, yield only pages and commands."""
-    for label, icon, find in KINDS if asked.text else (PAGE_KIND, COMMAND_KIND):
+    """Yield the results of each kind that has any. Without a text, yield only pages and commands.
+
+    Each kind with a limit is asked for one result more than is shown.
+    """
+    for kind in KINDS if asked.text else (PAGE_KIND, COMMAND_KIND):
+        label, icon, find = kind
         if hits := find(asked):
-            yield HitGroup(label, icon, hits)
+            most = len(hits) if kind in (PAGE_KIND, COMMAND_KIND) else MOST_TEXTS if label == TEXTS else MOST
+            yield HitGroup(label, icon, hits[:most], _describe_more(label, most) if len(hits) > most else "")
+
+
+def _describe_more(label: str, most: int) -> str:
+    if label == TEXTS:
+        return f"These are the newest {most}. To find older ones, add words."
+    return f"These are {most} of more. To find others, type a longer text."
 
 
 def _find_exact(who: TenantMembership, text: str) -> Handoff | None:
@@ -254,9 +269,9 @@ def _find_exact(who: TenantMembership, text: str) -> Handoff | None:
 
 def _handoffs(asked: _Search) -> list[Hit]:
     exact = _find_exact(asked.who, asked.text)
-    found = queries.find_by_prefix(asked.who.tenant, asked.text, MOST)
+    found = queries.find_by_prefix(asked.who.tenant, asked.text, MOST + 1)
     rows = [exact, *(row for row in found if row.pk != exact.pk)] if exact else found
-    return [_handoff_hit(asked.slug, row) for row in rows[:MOST]]
+    return [_handoff_hit(asked.slug, row) for row in rows[: MOST + 1]]
 
 
 def _handoff_hit(slug: str, handoff: Handoff) -> Hit:
@@ -267,7 +282,7 @@ def _handoff_hit(slug: str, handoff: Handoff) -> Hit:
 def _traces(asked: _Search) -> list[Hit]:
     tenant_id, text = asked.who.tenant.pk, asked.text
     spellings = dict.fromkeys((text, text.lower(), text.upper()))
-    listed = (stats.list_by_prefix(Handoff, "trace_id", tenant_id, one, MOST) for one in spellings)
+    listed = (stats.list_by_prefix(Handoff, "trace_id", tenant_id, one, MOST + 1) for one in spellings)
     found = next(filter(None, listed), [])
     newest = [asked.handoffs.filter(trace_id=one).order_by("-id").first() for one in found]
     return [Hit(one, build_trace_url(asked.slug, one), handoff=row) for one, row in zip(found, newest, strict=True)]
@@ -280,7 +295,7 @@ def _agents(asked: _Search) -> list[Hit]:
         more = stats.list_agents_from(tenant, asked.text, MOST_AGENTS)
         sources, targets = sources.union(more[0]), targets.union(more[1])
     found = _best(sources | targets, asked.text)
-    if len(found) < MOST:
+    if len(found) <= MOST:
         found = _best({*sources, *targets, *declared_names(tenant)}, asked.text)
     sides = {(True, True): "source and target", (True, False): "source", (False, True): "target"}
     return [
@@ -302,7 +317,7 @@ def _best(values: set[str], text: str) -> list[str]:
     wanted = text.casefold()
     found = [(value.casefold(), value) for value in values if wanted in value.casefold()]
     ordered = sorted(found, key=lambda one: (one[0] != wanted, not one[0].startswith(wanted), one))
-    return [value for _, value in ordered[:MOST]]
+    return [value for _, value in ordered[: MOST + 1]]
 
 
 def _codes(asked: _Search) -> list[Hit]:
@@ -310,7 +325,9 @@ def _codes(asked: _Search) -> list[Hit]:
     made = [code for code in asked.known.codes if code not in CATALOGUE]
     found = [(code, names_of(code)) for code in (*CATALOGUE, *made) if any(wanted in name for name in names_of(code))]
     found.sort(key=lambda one: (wanted not in one[1], not any(name.startswith(wanted) for name in one[1])))
-    return [Hit(code_title(code), reverse("dashboard:code", args=[asked.slug, code]), code) for code, _ in found[:MOST]]
+    return [
+        Hit(code_title(code), reverse("dashboard:code", args=[asked.slug, code]), code) for code, _ in found[: MOST + 1]
+    ]
 
 
 def _pages(asked: _Search) -> list[Hit]:
@@ -343,7 +360,7 @@ def _is_named(hit: Hit, text: str) -> bool:
 
 
 def _blocked(asked: _Search) -> list[Hit]:
-    found = text_index.search(asked.who.tenant, asked.text, MOST_TEXTS)
+    found = text_index.search(asked.who.tenant, asked.text, MOST_TEXTS + 1)
     rows = asked.handoffs.in_bulk(found)
     return [_handoff_hit(asked.slug, rows[pk]) for pk in sorted(rows, reverse=True)]
 
@@ -359,7 +376,7 @@ KINDS: Final[Sequence[_Kind]] = (
     ("Agents", "agents", _agents),
     ("Handoff types", "schemas", _types),
     ("Rule codes", "findings", _codes),
-    ("Text in blocked handoffs", "rejected", _blocked),
+    (TEXTS, "rejected", _blocked),
 )
 
 urlpatterns = [path("search/", search, name="search"), path("handoffs/find/", moved, name="handoffs_find")]

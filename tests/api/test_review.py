@@ -66,6 +66,8 @@ def test_what_is_nothing_but_muted_is_left_out_and_has_a_view(api: httpx.Client,
     other = judged(tenant, held())
     assert listed(api) == [str(other.pk)]
     assert set(listed(api, "?view=muted")) == {str(one.pk) for one in muted}
+    # The number of waiting handoffs of a group includes muted handoffs.
+    assert set(listed(api, f"?group={group(tenant).pk}")) == {str(one.pk) for one in muted}
 
 
 def test_filters_narrow_it_as_they_narrow_the_list_of_handoffs(api: httpx.Client, tenant: Tenant) -> None:

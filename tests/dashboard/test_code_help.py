@@ -12,7 +12,7 @@ from handoffaudit.policy.models import Kind
 from tests.diagnostics.files.support import received
 from tests.diagnostics.files.support import report as file_report
 from tests.diagnostics.trace_support import made_up
-from tests.pages import links
+from tests.pages import links, text_of
 
 NUMBER = "grounding.number"
 HELP = "/t/acme/diagnostics/codes/"
@@ -44,6 +44,11 @@ def test_pages_and_lists_about_codes_lead_to_what_they_mean(as_admin: Client, fl
         f"/t/acme/groups/?code={NUMBER}",
     ):
         assert NUMBER in linked(as_admin, address), address
+
+
+def test_the_page_of_a_code_says_that_it_lists_only_some_sources(as_admin: Client, flagged: list[Handoff]) -> None:
+    page = as_admin.get(f"{HELP}{NUMBER}/?period=7d").text
+    assert text_of(page, ".card:has(#whose) .card-head") == "By agent sources, the 12 with the most handoffs"
 
 
 def test_the_queue_of_a_code_leads_to_what_it_means(as_admin: Client, circular: Handoff) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.templatetags.page_parts import group_link
-from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics import attribution, group_members, group_store
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupRoute
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.review.decisions import Decision
@@ -18,7 +18,7 @@ from handoffaudit.validation.layers.chain import CIRCULAR
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import held, judged
-from tests.pages import attributes, select, text_of, texts
+from tests.pages import attributes, links, select, text_of, texts
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +45,18 @@ def test_the_list_says_what_where_how_often_and_what_waits(browser: Client, tena
     assert "new" in page
     assert f'href="/t/acme/review/?group={one.pk}">2' in page
     assert "Handoffs per day, last 14 days: " + "0, " * 13 + "2." in page
+
+
+def test_the_link_to_the_waiting_handoffs_of_a_muted_group_leads_to_all_of_them(
+    browser: Client, tenant: Tenant
+) -> None:
+    handoffs = found(tenant, 2)
+    one = group(tenant)
+    group_store.mute_group(tenant=tenant, group=one.pk, until="good", note="known", actor="rui")
+    (link,) = links(browser.get(f"{LIST}{one.pk}/"), "a.button--primary")
+    listed = browser.get(link).context["queue"].rows
+    assert {row.handoff.pk for row in listed} == {handoff.pk for handoff in handoffs}
+    assert browser.get("/t/acme/review/").context["queue"].rows == []
 
 
 def test_no_findings_are_said_to_be_none(browser: Client) -> None:
@@ -115,6 +127,15 @@ def test_a_group_lists_its_routes_with_links_to_their_handoffs(browser: Client, 
     ]
     assert browser.get(links[0]).context["handoffs"] == critic[::-1]
     assert text_of(browser.get(LIST).text, ".group-where > span:last-child") == "1 other route"
+
+
+def test_a_line_says_in_short_that_more_routes_have_the_finding(
+    browser: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_members, "MOST_ROUTES", 3)
+    for agent in ("ann", "ben", "cleo", "dan"):
+        found(tenant, source_agent_id=agent, call_chain=["planner", agent])
+    assert text_of(browser.get(LIST).text, ".group-where > span:last-child") == "2+ other routes"
 
 
 def test_a_route_without_a_target_has_a_number_and_no_link(browser: Client, tenant: Tenant) -> None:

@@ -72,8 +72,10 @@ def test_only_the_beginning_of_an_id_matches_and_their_number_is_bounded(as_view
     for number in range(search.MOST + 3):
         submit(handoff_id=f"run_{number}")
     submit(handoff_id="another-run_1"), submit(handoff_id="runX1")
-    titles = found(menu(as_viewer, "run_"))["Handoffs"]
+    answer = menu(as_viewer, "run_")
+    titles = found(answer)["Handoffs"]
     assert len(titles) == search.MOST
+    assert text_of(answer, ".search-more") == "These are 6 of more. To find others, type a longer text."
     assert all(title.startswith("run_") for title in titles)
     assert "Handoffs" not in found(menu(as_viewer, "un_1"))
 
@@ -135,6 +137,21 @@ def test_the_words_of_blocked_handoffs_are_found(as_viewer: Client, submit: Subm
     answer = menu(as_viewer, "heron nes")
     assert found(answer) == {"Text in blocked handoffs": [blocked.handoff_id or str(blocked.pk)]}
     assert "rejected" in text_of(answer, ".search-detail")
+
+
+def test_a_search_says_if_more_blocked_handoffs_have_the_words(
+    as_viewer: Client, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_TEXTS", 2)
+    for number in range(3):
+        submit(call_chain=["writer", "planner"], data={"text": "The heron nests."})
+        text_index.run()
+        answer = menu(as_viewer, "heron")
+        assert (len(select(answer, "a.search-hit")), len(select(answer, ".search-more"))) == (
+            min(number + 1, 2),
+            number // 2,
+        )
+    assert text_of(answer, ".search-more") == "These are the newest 2. To find older ones, add words."
 
 
 def test_without_a_text_the_menu_lists_pages_and_commands(as_viewer: Client) -> None:

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.templatetags.formats import duration, latency, span
 from handoffaudit.dashboard.traces import ROWS
 from handoffaudit.diagnostics import traces
 from handoffaudit.diagnostics.trace_list import list_traces
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, Verdict
 from tests.dashboard.live_page import decline, polled
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
@@ -106,6 +106,16 @@ def test_the_head_of_the_time_sorts_the_list_and_keeps_filters_and_cursor(
     assert [one.strip() for one in texts(page, "tbody .row-link")] == ["a", "b"]
     assert browser.get(f"{LIST}?sort=score").status_code == 400
     assert "No traces yet" not in browser.get(f"{LIST}?sort=oldest&state=held").text
+
+
+def test_a_suspect_without_an_ungrounded_value_is_said_to_have_a_note(browser: Client, tenant: Tenant) -> None:
+    handoff = handed(tenant, "planner", "writer", "The order 4711 costs 240 EUR at Linux.")
+    stored = Verdict.objects.get(handoff_id=handoff.pk)
+    stored.content = stored.content.replace('"severity":"warning"', '"severity":"info"')
+    stored.save()
+    page = browser.get(f"{LIST}work/1/")
+    assert list(page.context["origins"]) == []
+    assert [one.why for one in page.context["suspects"]] == ["a note names a value that is in no source"]
 
 
 def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser: Client, tenant: Tenant) -> None:

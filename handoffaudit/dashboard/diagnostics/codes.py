@@ -148,6 +148,7 @@ def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpRes
         "sources": [
             (name, number, number / most, links.handoffs(code=code, source=name)) for name, number in found.sources
         ],
+        "most_sources": codes.MOST_SOURCES,
         "types": [(name, number, links.handoffs(code=code, type=name)) for name, number in found.types],
         "fix": find_fix(who, code, found.decided.main_type or next((name for name, _ in found.types), "")),
         "chart": _chart(links, found, width=ALONE, prefix="wide") if found.number else None,

@@ -144,9 +144,10 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
 
 
 def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values in the metadata of a finding, and how many there are.
+    """Return the different values in the metadata of a finding, and how many there are.
 
-    If there are many values, a layer lists only some in `values`, and `count` is the number of all.
+    If there are many values, a layer lists only some in `values`, and `count` is the number of all. Both count a value
+    once for each place, but the message of the finding counts different values.
     """
     listed = metadata.get("values")
     if not isinstance(listed, list):
@@ -156,8 +157,9 @@ def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
         for one in listed[:_MOST_VALUES]
         if isinstance(one, dict) and isinstance(one.get("text"), str)
     ]
-    number = metadata.get("count")
-    return {"values": tuple(read), "number": max(1, len(read), number if isinstance(number, int) else 0)}
+    different, count = tuple(dict.fromkeys(read)), metadata.get("count")
+    number = count - (len(read) - len(different)) if isinstance(count, int) else 0
+    return {"values": different, "number": max(1, len(different), number)}
 
 
 def _expected(value: Any, code: str) -> str:

@@ -317,7 +317,6 @@ def _render_row(row: Row, slug: str, query: str, opened: UUID | None, *, may_rev
         f'<a class="queue-link"\nhref="{address}"\n{current}>\n'
         '<span class="queue-line">\n'
         f'<span class="queue-who">{agent_pair(one.source_agent_id, one.target_agent_id)}</span>\n'
-        f"{queue_age(one.received_at)}\n"
         "</span>\n"
         f'<span class="queue-line"><span class="queue-why">{codes(one.codes, 1)}</span></span>\n'
         '<span class="queue-line queue-signs">\n'
@@ -325,6 +324,7 @@ def _render_row(row: Row, slug: str, query: str, opened: UUID | None, *, may_rev
         f'<span class="queue-type">{handoff_type}</span>\n'
         f"{signs}\n"
         f"{queue_hold(row)}\n"
+        f"{queue_age(one.received_at)}\n"
         "</span>\n</a>\n</li>"
     )
 

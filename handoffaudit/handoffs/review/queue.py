@@ -59,7 +59,8 @@ def list_queue(
 
     `view` is one of `VIEWS`:
 
-    - `all`: handoffs that are neither reassigned nor muted.
+    - `all`: handoffs that are neither reassigned nor muted. With `within` or a finding group in `filters`, also muted
+      handoffs, because the number of waiting handoffs of a group includes these.
     - `escalated`, `held`, `rejected`: one section of `all`.
     - `mine`: handoffs assigned to `person`, in all states; handoffs that do not wait are last, newest first.
     - `passed_on`: all handoffs that wait and are assigned or set aside.
@@ -124,7 +125,7 @@ def filter_view(
     rows = rows.filter(~Exists(activity.reassignments_in_force_of(OuterRef("pk"), OuterRef("version"))))
     if view == "muted":
         return rows.filter(MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
-    if left_out is not None:
+    if left_out is not None and within is None and not filters.group:
         rows = rows.filter(~MAY_BE_LEFT_OUT | ~Exists(left_out.filter(handoff=OuterRef("pk"))))
     return filter_part(rows, view) if view in PARTS else rows
 

@@ -85,6 +85,14 @@ def test_one_finding_with_many_values_lists_each_with_the_closest(browser: Clien
     assert texts(folded, "li")[-1] == "and 11 more"
 
 
+def test_a_value_at_several_places_is_listed_and_counted_once(browser: Client, tenant: Tenant) -> None:
+    values = [{"text": text, "start": at, "end": at + 1, "closest": ""} for at, text in enumerate("abacb")]
+    handoff = found(tenant, [issue(1, metadata={"values": values, "count": 5})])
+    (folded,) = select(browser.get(address(handoff)).text, "#why .issues > li details.issue-each")
+    assert text_of(folded, "summary") == f"All 3 values of {NUMBER.title}"
+    assert texts(folded, "li") == ["a", "b", "c"]
+
+
 def test_findings_with_hints_of_their_own_keep_them(browser: Client, tenant: Tenant) -> None:
     handoff = found(tenant, [issue(1, hint="Did you mean 11?"), issue(2, hint="Did you mean 22?")])
     (entry,) = select(browser.get(address(handoff)).text, "#why .issues > li")

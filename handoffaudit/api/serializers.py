@@ -14,7 +14,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.periods import format_utc
-from handoffaudit.validation.formats.telemetry import origin_of
+from handoffaudit.validation.formats.framework_traces import origin_of
 from handoffaudit.validation.repair import Repair, repair_to_dict
 from handoffaudit.validation.verdict import verdict_to_dict
 

@@ -38,11 +38,10 @@ from handoffaudit.policy.retention import Data
 from handoffaudit.policy.strictness import HandoffFilesPolicy
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
-from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
+from handoffaudit.validation.formats.handoff_file import NAME, describe_report, has_phase_failed, report_flaws
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import canonical, parse_json
-from handoffaudit.validation.logs.lines import HealthLine
-from handoffaudit.validation.logs.writer import describe_report, has_phase_failed, health_line, write_health
+from handoffaudit.validation.logs.lines import HealthLine, health_line, write_health
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean_or_empty

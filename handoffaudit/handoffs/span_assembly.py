@@ -33,7 +33,7 @@ from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import json_text
 from handoffaudit.validation.formats import framework
-from handoffaudit.validation.formats.telemetry import make_document, moment_of
+from handoffaudit.validation.formats.framework_traces import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.telemetry import outputs

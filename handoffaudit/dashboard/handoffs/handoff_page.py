@@ -40,7 +40,7 @@ from handoffaudit.handoffs.review.base import last_change
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import framework, handoff_file
-from handoffaudit.validation.formats.telemetry import origin_of
+from handoffaudit.validation.formats.framework_traces import origin_of
 from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
 from handoffaudit.validation.text import pluralize
 

@@ -16,7 +16,7 @@ from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.handoffs.models import Handoff, State, ToolResult, id_at, new_id
 from handoffaudit.handoffs.tool_results import ToolResultIn, WrongToolResults, make_rows, read_beside
 from handoffaudit.validation import formats, json_text, submission
-from handoffaudit.validation.formats import framework, openai_agents
+from handoffaudit.validation.formats import framework, framework_traces
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.consistency import MAX_SKEW
@@ -70,14 +70,14 @@ def expand(sent: Submission) -> list[Submission]:
     if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):
         return [sent]
     document, issues = parse_json(sent.document, max_depth=settings.MAX_NESTING)
-    if issues or not isinstance(document, dict) or not openai_agents.is_export(document):
+    if issues or not isinstance(document, dict) or not framework_traces.is_export(document):
         return [sent]
     return split_trace_export(sent, document) or [sent]
 
 
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
     """Return a submission for each handoff of a trace export. An export may have no handoffs."""
-    parts = openai_agents.split_export(json_text.keep_digits(sent.document, document))
+    parts = framework_traces.split_export(json_text.keep_digits(sent.document, document))
     envelope = sent.envelope
     if len(parts) > 1:
         # Several handoffs cannot share an id. As retries of the same handoff, they would supersede each other.

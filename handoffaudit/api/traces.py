@@ -16,8 +16,8 @@ from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import NEXT, PageQuery, TraceId, check_names
-from handoffaudit.api.schemas import ProblemOut, SummaryOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Stored, Text, answer, at
+from handoffaudit.api.schemas import SummaryOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, Stored, Text, answer, at
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
 from handoffaudit.handoffs import tool_results
 from handoffaudit.handoffs.filters import parse_cursor

@@ -42,7 +42,7 @@ from handoffaudit.handoffs.filters import Filters, spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.review import activity
-from handoffaudit.handoffs.review.base import ReviewError, WrongInput
+from handoffaudit.handoffs.review.base import ReviewError, WrongInput, find_reviewer, list_reviewers
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
@@ -268,7 +268,7 @@ def _finish(
 @require_POST
 def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Assign the selected handoffs or, of selected traces, those that wait for review."""
-    reviewers = activity.list_reviewers(who.tenant)
+    reviewers = list_reviewers(who.tenant)
     try:
         selection = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE))
         versions = selection.versions
@@ -289,7 +289,7 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
 
     try:
-        to = activity.find_reviewer(who.tenant, name) if name else None
+        to = find_reviewer(who.tenant, name) if name else None
         done, refused = _run(versions.items(), act)
     except WrongInput as wrong:
         return _confirm(request, selection, "assign", wrong.message, reviewers=reviewers)

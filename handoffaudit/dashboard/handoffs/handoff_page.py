@@ -32,8 +32,8 @@ from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import approvals, judge, queries
+from handoffaudit.handoffs.compare import find_accepted
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import last_change

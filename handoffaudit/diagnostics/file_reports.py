@@ -27,6 +27,7 @@ from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log, recount
 from handoffaudit.handoffs.compiled_queries import sum_rows
 from handoffaudit.handoffs.counts import Aggregate
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
@@ -281,7 +282,7 @@ def _derive_id(document: Mapping[str, Any]) -> str:
 def _store(
     tenant: Tenant, sender: Actor, document: Mapping[str, Any], submission: Submission, *, known_by_content: bool
 ) -> ReceivedReport:
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         receipt = store.accept(tenant, sender, submission)
         if receipt.status == 202:
             report, line = _make_row(tenant, document, receipt)

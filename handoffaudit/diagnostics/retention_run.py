@@ -26,7 +26,7 @@ from handoffaudit.diagnostics.retention_targets import (
     remove_next_handoffs,
 )
 from handoffaudit.handoffs import db, judge_leases, legal_holds, partitions
-from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff
@@ -166,7 +166,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge_leases.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
         done = remove_next_handoffs(tenant, terms, one.reached, end) if end else None
         if done is None:

@@ -12,8 +12,7 @@ from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.reports import WindowQuery
 from handoffaudit.api.requests import check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Nullable, ProblemOut, Second, answer, at
 from handoffaudit.diagnostics.agents import load_agents, load_roles
 from handoffaudit.handoffs.filters import SOURCE, TARGET
 from handoffaudit.handoffs.periods import window_of

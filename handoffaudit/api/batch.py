@@ -1,7 +1,9 @@
 """API that submits handoffs in batches."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,18 +19,20 @@ from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import CODES, read_body, seconds_to_wait
-from handoffaudit.api.schemas import IssueOut, ProblemOut
-from handoffaudit.api.serializers import Answer, Stored
+from handoffaudit.api.schemas import IssueOut
+from handoffaudit.api.serializers import Answer, ProblemOut, Stored
 from handoffaudit.handoffs import long_poll, queries
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.handoffs.ingest.prepare import Receipt, split_batch, split_trace_export
+from handoffaudit.handoffs.ingest.prepare import Receipt, split_trace_export
 from handoffaudit.handoffs.models import WAITING_STATES
 from handoffaudit.handoffs.queries import MOST_SUMMARY_ISSUES, JudgedSummary
 from handoffaudit.validation.formats import BY_NAME, framework
-from handoffaudit.validation.json_text import parse_json
+from handoffaudit.validation.json_text import parse_json, split_array
 from handoffaudit.validation.submission import UNREADABLE, Submission
 
 router = Router(tags=["Handoffs"])
+
+_VISIBLE = re.compile(rb"\S")
 
 INGEST = KeyWith(Scope.INGEST, stores=True)
 
@@ -197,6 +201,32 @@ def _items(sent: bytes) -> list[bytes]:
     if len(items) > most:
         raise _too_many()
     return items
+
+
+def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
+    """Return the raw bytes of each item of a batch, at most `most + 1` items.
+
+    `lines` selects NDJSON; otherwise the batch is a JSON array. The limit bounds memory, because millions of items
+    would take a hundred times the memory of the request body. Raise `ValueError` with the line and column if the JSON
+    array cannot be read.
+    """
+    if lines:
+        return list(islice(_split_lines(sent), most + 1))
+    try:
+        return split_array(sent, most)
+    except UNREADABLE as error:
+        _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
+        messages = [f"{issue.message} {issue.hint}" for issue in issues]
+        raise ValueError(messages[0] if messages else f"The batch is not a JSON array: {error}.") from error
+
+
+def _split_lines(sent: bytes) -> Iterator[bytes]:
+    """Yield each line that is not blank."""
+    end = 0
+    while found := _VISIBLE.search(sent, end):
+        start, end = found.start(), sent.find(b"\n", found.start())
+        end = len(sent) if end < 0 else end
+        yield sent[sent.rfind(b"\n", 0, start) + 1 : end]
 
 
 def _is_one_object(text: bytes) -> bool:

@@ -13,11 +13,11 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.batch import NAMED
 from handoffaudit.api.errors import problem_response
 from handoffaudit.api.requests import NEXT, PageQuery, ReportId, check_names, read_body, with_filters
-from handoffaudit.api.schemas import ProblemOut, RejectedOut
-from handoffaudit.api.serializers import Answer, Extended, Stored, answer, codes_link, links, receipt_of
-from handoffaudit.diagnostics import file_reports, retention_run
+from handoffaudit.api.schemas import RejectedOut
+from handoffaudit.api.serializers import Answer, Extended, ProblemOut, Stored, answer, codes_link, links, receipt_of
+from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.file_reports import FileFilters
-from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.models import FileReport, RetentionRun
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.strictness import STRICT_FILES, HandoffFilesModel, HandoffFilesPolicy
@@ -196,7 +196,7 @@ def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:
     try:
         report = file_reports.get_report(who.tenant, report_id)
     except FileReport.DoesNotExist:
-        said = retention_run.removal_message(who.tenant, Data.FILE_REPORTS)
+        said = RetentionRun.removal_message(who.tenant, Data.FILE_REPORTS)
         raise Http404(f"There is no report {report_id}.{said}") from None
     return _answer(report, who.tenant)
 

@@ -14,8 +14,8 @@ from handoffaudit.api import errors
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import NOTE, Problem
 from handoffaudit.api.requests import NEXT, PageQuery, check_names, with_filters
-from handoffaudit.api.schemas import HandoffsOut, ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
+from handoffaudit.api.schemas import HandoffsOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, ProblemOut, Text, answer, at
 from handoffaudit.diagnostics import group_members, group_store
 from handoffaudit.diagnostics.group_members import MOST_WAITING
 from handoffaudit.diagnostics.group_queries import GroupFilters, list_groups, list_one

@@ -30,16 +30,15 @@ from handoffaudit.api.schemas import (
     HandoffOut,
     HandoffsOut,
     JudgedOut,
-    ProblemOut,
     ReceiptOut,
     RejectedOut,
     RemediationOut,
     SummaryOut,
     VerdictsOut,
 )
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, Text, answer
 from handoffaudit.drawing.chain import Chain, draw_chain
-from handoffaudit.handoffs import approvals, attempts, lineage, long_poll, notify, queries, repairs
+from handoffaudit.handoffs import approvals, attempts, compare, long_poll, notify, queries, repairs
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, Receipt, expand, read_submission
@@ -342,7 +341,7 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(who.tenant, reference)
     record = attempts.load_record(handoff)
     shown = {
-        "items": [Extended(one.handoff, changed=one.changed, why=one.why) for one in lineage.compare_attempts(handoff)],
+        "items": [Extended(one.handoff, changed=one.changed, why=one.why) for one in compare.compare_attempts(handoff)],
         "next": None,
         "remediation": record.to_dict() if record else None,
     }

@@ -17,9 +17,8 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Stored, answer
-from handoffaudit.diagnostics import retention_run
+from handoffaudit.api.serializers import Answer, ProblemOut, Stored, answer
+from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.handoffs.hooks import handler, status
 from handoffaudit.handoffs.hooks.status import Ruling, Status
 from handoffaudit.policy.retention import Data
@@ -214,6 +213,6 @@ def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id
     tenant = caller(request).tenant
     found = status.find_state(tenant, workflow_id, phase_id)
     if found is None:
-        said = retention_run.removal_message(tenant, Data.HOOK_EVENTS)
+        said = RetentionRun.removal_message(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")
     return answer(ValidationStateOut, found)

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.requests import LIMIT, NEXT, check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Moment, ProblemOut, answer, at
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, load_health
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import alerts

@@ -26,8 +26,7 @@ from handoffaudit.api.requests import (
     read_pieces,
     with_filters,
 )
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Text, answer
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, Text, answer
 from handoffaudit.compression import PIECE, DamagedStream
 from handoffaudit.diagnostics.logs import search, store, upload
 from handoffaudit.diagnostics.logs.filters import ImportOrder, LogQuery

@@ -12,8 +12,8 @@ from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import SchemaName
-from handoffaudit.api.schemas import IssueOut, ProblemOut, VerdictOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, answer
+from handoffaudit.api.schemas import IssueOut, VerdictOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, ProblemOut, answer
 from handoffaudit.api.validate import RepairOut
 from handoffaudit.policy import kinds
 from handoffaudit.policy.prompts import PromptModel

@@ -14,8 +14,7 @@ from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem, describe_value, error_members, problem_response
 from handoffaudit.api.requests import check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Moment, answer
+from handoffaudit.api.serializers import Answer, Moment, ProblemOut, answer
 from handoffaudit.handoffs import policy_cases
 from handoffaudit.handoffs.models import PolicyCase
 from handoffaudit.handoffs.policy_cases import CaseFields, CasePolicy

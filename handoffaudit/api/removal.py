@@ -14,8 +14,7 @@ from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Moment, answer
+from handoffaudit.api.serializers import Answer, Moment, ProblemOut, answer
 from handoffaudit.diagnostics import erasure
 from handoffaudit.diagnostics.models import Erasure
 from handoffaudit.handoffs import legal_holds

@@ -15,8 +15,7 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Nullable, Second, Text, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Nullable, ProblemOut, Second, Text, answer, at
 from handoffaudit.diagnostics.codes import FEWEST_DECISIONS, overturn_rates
 from handoffaudit.diagnostics.compliance_export import (
     ComplianceOut,

@@ -12,8 +12,7 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.requests import check_names
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, answer, at
+from handoffaudit.api.serializers import Answer, Extended, Moment, ProblemOut, answer, at
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.policy import kinds, values

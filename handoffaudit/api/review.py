@@ -13,15 +13,15 @@ from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
 from handoffaudit.api.requests import NEXT, HandoffsQuery, Reference, check_names
-from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, ReviewedOut, SummaryOut, is_there
-from handoffaudit.api.serializers import Answer, Extended, Moment, Text, answer, at
+from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProposalOut, ReviewedOut, SummaryOut, is_there
+from handoffaudit.api.serializers import Answer, Extended, Moment, ProblemOut, Text, answer, at
 from handoffaudit.diagnostics import group_members
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity, decisions, queue, undo
-from handoffaudit.handoffs.review.base import MAX_NOTE
+from handoffaudit.handoffs.review.base import MAX_NOTE, find_reviewer
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
@@ -136,7 +136,7 @@ class _Common(TypedDict):
 
 
 def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
-    return activity.find_reviewer(tenant, name) if name else None
+    return find_reviewer(tenant, name) if name else None
 
 
 class AssignmentIn(Schema):

@@ -1,12 +1,12 @@
-"""Response schemas of the API: receipts, handoffs, problems, verdicts, repairs and attempts."""
+"""Schemas of answers about handoffs: receipts, handoffs, verdicts, repairs and attempts."""
 
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WrapValidator
 
 from handoffaudit.accounts.models import Person
-from handoffaudit.api.requests import CODES, LINKS, NEXT
-from handoffaudit.api.serializers import Answer, Moment, Nullable, Stored, Text, links
+from handoffaudit.api.requests import LINKS, NEXT
+from handoffaudit.api.serializers import Answer, BareProblemOut, Moment, Nullable, Stored, Text, links
 from handoffaudit.handoffs.approvals import ApprovalStatus
 from handoffaudit.validation.formats import describe_names
 
@@ -162,10 +162,6 @@ class VerdictsOut(Answer):
     next: str | None = Field(description="Always null: the list has one page.")
 
 
-class PreviewOut(VerdictOut):
-    links: dict[str, str] = Field(description=CODES)
-
-
 class ReceiptOut(Answer):
     id: str = Field(description="The server's id of the handoff.", examples=["01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e"])
     handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.", examples=["h-1"])
@@ -174,37 +170,6 @@ class ReceiptOut(Answer):
         examples=["received"],
     )
     links: dict[str, str] = Field(description=LINKS)
-
-
-class BareProblemOut(Answer):
-    type: str = Field(
-        description="Address of the documentation of this problem type, readable without an account; `about:blank` "
-        "if the HTTP status says everything.",
-        examples=["/help/problems/not-found/"],
-    )
-    title: str = Field(description="Short summary, the same for all problems of this type.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong in this case, and what to do.")
-    request_id: str | None = Field(
-        None, description="The id of the request, as in the header X-Request-ID and in the logs of the server."
-    )
-
-
-class RefusedValueOut(Answer):
-    """A rejected value."""
-
-    row: str | None = Field(None, description="For tables: the name of the row.")
-    field: str = Field(description="The parameter, or the field of the body with its path.", examples=["limit"])
-    value: Any = Field(description="The value sent, truncated; null if none was sent.", examples=["0"])
-    message: str = Field(description="What is wrong, in one sentence.", examples=['"0" is too small.'])
-    remedy: str = Field(description="What to send instead.", examples=["Send 1 or more."])
-
-
-class ProblemOut(BareProblemOut):
-    errors: list[RefusedValueOut] | None = Field(None, description="The rejected values, if any.")
-    field: str | None = Field(None, description="For a single rejected value: its name, as in `errors`.")
-    value: Any = Field(None, description="For a single rejected value: the value sent.")
-    remedy: str | None = Field(None, description="For a single rejected value: what to send instead.")
 
 
 class RejectedOut(BareProblemOut):

@@ -1,4 +1,4 @@
-"""Answers as JSON: the base class of their schemas, types of fields, and parts that are made without a schema."""
+"""Answers as JSON: the base class of their schemas, types of fields, problems, and parts made without a schema."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import orjson
 from django.conf import settings
 from django.http import HttpResponse
-from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, WrapValidator
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
 
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest.prepare import Receipt
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.periods import format_utc
-from handoffaudit.validation.formats.telemetry import origin_of
+from handoffaudit.validation.formats.framework_traces import origin_of
 from handoffaudit.validation.repair import Repair, repair_to_dict
 from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -86,6 +86,37 @@ Stored = WrapValidator(lambda value, _: value)
 def at(path: str) -> AliasPath:
     """Return the place of a field's value, such as `group.pk`, for `validation_alias`."""
     return AliasPath(*path.split("."))
+
+
+class BareProblemOut(Answer):
+    type: str = Field(
+        description="Address of the documentation of this problem type, readable without an account; `about:blank` "
+        "if the HTTP status says everything.",
+        examples=["/help/problems/not-found/"],
+    )
+    title: str = Field(description="Short summary, the same for all problems of this type.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong in this case, and what to do.")
+    request_id: str | None = Field(
+        None, description="The id of the request, as in the header X-Request-ID and in the logs of the server."
+    )
+
+
+class RefusedValueOut(Answer):
+    """A rejected value."""
+
+    row: str | None = Field(None, description="For tables: the name of the row.")
+    field: str = Field(description="The parameter, or the field of the body with its path.", examples=["limit"])
+    value: Any = Field(description="The value sent, truncated; null if none was sent.", examples=["0"])
+    message: str = Field(description="What is wrong, in one sentence.", examples=['"0" is too small.'])
+    remedy: str = Field(description="What to send instead.", examples=["Send 1 or more."])
+
+
+class ProblemOut(BareProblemOut):
+    errors: list[RefusedValueOut] | None = Field(None, description="The rejected values, if any.")
+    field: str | None = Field(None, description="For a single rejected value: its name, as in `errors`.")
+    value: Any = Field(None, description="For a single rejected value: the value sent.")
+    remedy: str | None = Field(None, description="For a single rejected value: what to send instead.")
 
 
 def main_links(pk: str, tenant_slug: str) -> dict[str, str]:

@@ -16,13 +16,13 @@ from handoffaudit.api import examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import NEXT, PageQuery, TraceId, check_names
-from handoffaudit.api.schemas import ProblemOut, SummaryOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, Stored, Text, answer, at
+from handoffaudit.api.schemas import SummaryOut
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, Stored, Text, answer, at
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
 from handoffaudit.handoffs import tool_results
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.filters import parse_cursor
 from handoffaudit.handoffs.ingest.prepare import ANOTHER_AGENT, WRONG_RESULTS
-from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.tool_results import MOST_RESULTS, Storage, ToolResultIn, WrongToolResults
 from handoffaudit.validation.provenance import Attributed

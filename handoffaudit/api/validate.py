@@ -18,8 +18,8 @@ from handoffaudit.api.auth import Caller, KeyWith, caller
 from handoffaudit.api.batch import FORMAT, NAMED
 from handoffaudit.api.errors import Problem
 from handoffaudit.api.requests import CODES, Reference, read_body
-from handoffaudit.api.schemas import ChangeOut, IssueOut, PreviewOut, ProblemOut, VerdictOut
-from handoffaudit.api.serializers import Answer
+from handoffaudit.api.schemas import ChangeOut, IssueOut, VerdictOut
+from handoffaudit.api.serializers import Answer, ProblemOut
 from handoffaudit.handoffs import queries, repair_cases, repairs
 from handoffaudit.handoffs.ingest.prepare import Receipt, read_submission
 from handoffaudit.validation.layers.base import LanguageModel
@@ -44,6 +44,10 @@ MOST_WAITING = 4
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 _places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
+
+
+class PreviewOut(VerdictOut):
+    links: dict[str, str] = Field(description=CODES)
 
 
 class TryOut(Answer):

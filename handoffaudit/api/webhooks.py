@@ -11,8 +11,7 @@ from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem
-from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, answer
+from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, answer
 from handoffaudit.handoffs.models import Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
 from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, SubscriptionValues

@@ -42,8 +42,9 @@ from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.llm import client
 from handoffaudit.llm.service import build_client
-from handoffaudit.trust import seals, signatures
+from handoffaudit.trust import signatures
 from handoffaudit.trust.checkpoints import STANDARD_OUTPUT
+from handoffaudit.trust.models import Seal
 from handoffaudit.validation.prompts.question import Unavailable
 from handoffaudit.validation.text import pluralize
 
@@ -235,11 +236,11 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
             fix = "Restore the file from a backup. If the key is lost, run handoffaudit seal-key rotate --lost."
             yield Result("seal key", Level.ERROR, str(error), fix)
         return
-    heads = [(tenant, seals.find_head(tenant)) for tenant in Tenant.objects.filter(is_sample=False).order_by("pk")]
+    heads = [(tenant, Seal.head_of(tenant)) for tenant in Tenant.objects.filter(is_sample=False).order_by("pk")]
     others = {
         signatures.id_of(needed): tenant.slug
         for tenant, head in heads
-        if head and (needed := seals.current_key(head)) != (key.public if key else None)
+        if head and (needed := head.current_key) != (key.public if key else None)
     }
     place = signatures.VARIABLE if signatures.is_set() else str(settings.DATA_FOLDER / signatures.KEY_FILE)
     for needed, slug in others.items():

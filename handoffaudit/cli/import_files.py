@@ -86,7 +86,7 @@ def split_line(line: bytes) -> list[bytes]:
     if b"trace.span" not in line:
         return [line]
     from handoffaudit.validation import json_text
-    from handoffaudit.validation.formats import framework, openai_agents
+    from handoffaudit.validation.formats import framework, framework_traces
 
     try:
         fields = _FIELDS.decode(line)
@@ -95,11 +95,11 @@ def split_line(line: bytes) -> list[bytes]:
         document = json_text.keep_digits(raw, orjson.loads(raw))
     except (*_BROKEN, orjson.JSONDecodeError):
         return [line]
-    is_export = isinstance(document, dict) and openai_agents.is_export(document)
+    is_export = isinstance(document, dict) and framework_traces.is_export(document)
     if not is_export or _read_text(beside.get("format")) not in (None, framework.NAME):
         return [line]
     beside = {name: value for name, value in beside.items() if name not in ("handoff_id", "retry_of")}
-    parts = openai_agents.split_export(document)
+    parts = framework_traces.split_export(document)
     if len(parts) <= 1:
         return [line]
     return [_ENCODER.encode({**beside, "document": msgspec.Raw(json_text.compact(part))}) for part in parts]

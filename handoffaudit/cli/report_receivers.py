@@ -143,8 +143,8 @@ class LocalReceiver:
 
     def report(self, document: dict[str, Any]) -> dict[str, Any]:
         from handoffaudit.validation.formats.file_report import judge_report
-        from handoffaudit.validation.formats.handoff_file import report_flaws
-        from handoffaudit.validation.logs.writer import describe_report, health_line, write_health
+        from handoffaudit.validation.formats.handoff_file import describe_report, report_flaws
+        from handoffaudit.validation.logs.lines import health_line, write_health
         from handoffaudit.validation.times import moment
 
         flaws = " ".join(issue.message for issue in report_flaws(document))

@@ -40,7 +40,7 @@ from handoffaudit.drawing.charts import Bar, draw_sparkline, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
 from handoffaudit.filter_fields import FilterError, Params
 from handoffaudit.handoffs import stats
-from handoffaudit.handoffs.lineage import find_accepted
+from handoffaudit.handoffs.compare import find_accepted
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import entry_of
 

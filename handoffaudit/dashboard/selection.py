@@ -1,8 +1,8 @@
-"""Actions on the selected rows of lists: reassign, judge again, mute, hold, and declare a role.
+"""Actions on the selected rows of lists: reassign, judge again, mute and hold.
 
 Each action first shows a page that names the number of rows, and acts when the form of that page is sent. An action on
 handoffs also accepts traces, and then acts on their handoffs. Decisions are in `dashboard/review/bulk.py`, exports
-in `dashboard/exports.py`.
+in `dashboard/exports.py`, and roles of agents in `dashboard/agents/agent.py`.
 """
 
 import re
@@ -23,15 +23,12 @@ from django.views.decorators.http import require_POST
 from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
-from handoffaudit.dashboard.agents.agent import CHOICES, GUESSED
 from handoffaudit.dashboard.filters import AgentOrder
 from handoffaudit.dashboard.findings import mute_options
-from handoffaudit.dashboard.policies.base import judge_saved, say_saved
 from handoffaudit.dashboard.review.decide import is_version
 from handoffaudit.dashboard.traces import TraceFilters
 from handoffaudit.dashboard.view_tabs import join_query, list_url
 from handoffaudit.diagnostics import group_store
-from handoffaudit.diagnostics.agents import declare_roles
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.models import FindingGroup
@@ -42,11 +39,8 @@ from handoffaudit.handoffs.filters import Filters, spell_traces
 from handoffaudit.handoffs.models import Handoff, HoldScope
 from handoffaudit.handoffs.periods import window_of
 from handoffaudit.handoffs.review import activity
-from handoffaudit.handoffs.review.base import ReviewError, WrongInput
+from handoffaudit.handoffs.review.base import ReviewError, WrongInput, find_reviewer, list_reviewers
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
-from handoffaudit.policy.models import Kind
-from handoffaudit.policy.values import InvalidPolicy
-from handoffaudit.policy.versions import Stale
 from handoffaudit.validation.text import pluralize, storable
 
 TEMPLATE: Final = "dashboard/selection/confirm.html"
@@ -210,7 +204,7 @@ def list_of_traces(tenant: Tenant, traces: Sequence[str], among: Q, most: int) -
     return found
 
 
-def _confirm(request: HttpRequest, selection: Selection, action: str, error: str = "", **context: Any) -> HttpResponse:
+def confirm(request: HttpRequest, selection: Selection, action: str, error: str = "", **context: Any) -> HttpResponse:
     shown = {
         "selection": selection,
         "action": action,
@@ -268,14 +262,14 @@ def _finish(
 @require_POST
 def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Assign the selected handoffs or, of selected traces, those that wait for review."""
-    reviewers = activity.list_reviewers(who.tenant)
+    reviewers = list_reviewers(who.tenant)
     try:
         selection = Selection.of_handoffs(request, who, Q(state__in=REVIEWABLE))
         versions = selection.versions
     except FilterError as bad:
         return refuse(request, _page_of(request), bad)
     if "confirmed" not in request.POST:
-        return _confirm(request, selection, "assign", reviewers=reviewers)
+        return confirm(request, selection, "assign", reviewers=reviewers)
     name, actor = request.POST.get("to", ""), Actor.person(who.person)
 
     def act(row: tuple[UUID, int]) -> None:
@@ -289,10 +283,10 @@ def assign(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         )
 
     try:
-        to = activity.find_reviewer(who.tenant, name) if name else None
+        to = find_reviewer(who.tenant, name) if name else None
         done, refused = _run(versions.items(), act)
     except WrongInput as wrong:
-        return _confirm(request, selection, "assign", wrong.message, reviewers=reviewers)
+        return confirm(request, selection, "assign", wrong.message, reviewers=reviewers)
     return _finish(request, selection, f"assigned to {to.username}" if to else "taken out of the queue", done, refused)
 
 
@@ -307,7 +301,7 @@ def judge_again(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return refuse(request, _page_of(request), bad)
     if "confirmed" not in request.POST:
         parked = queries.of_tenant(who.tenant).filter(pk__in=list(versions), parked=True).count()
-        return _confirm(request, selection, "judge", parked=parked)
+        return confirm(request, selection, "judge", parked=parked)
     actor = Actor.person(who.person)
     done, refused = _run(versions, lambda pk: judge.retry_parked(tenant=who.tenant, reference=str(pk), actor=actor))
     return _finish(request, selection, "put into the queue again", done, refused)
@@ -324,7 +318,7 @@ def mute(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return refuse(request, "groups", bad)
     options = mute_options(0)
     if "confirmed" not in request.POST:
-        return _confirm(request, selection, "mute", options=options)
+        return confirm(request, selection, "mute", options=options)
     until, note = request.POST.get("until", group_store.FIFTH), request.POST.get("note", "")
     try:
         done, refused = _run(
@@ -334,7 +328,7 @@ def mute(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             ),
         )
     except Refused as wrong:
-        return _confirm(request, selection, "mute", wrong.message, options=options)
+        return confirm(request, selection, "mute", wrong.message, options=options)
     return _finish(request, selection, "muted", done, refused)
 
 
@@ -348,7 +342,7 @@ def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except FilterError as bad:
         return refuse(request, "traces", bad)
     if "confirmed" not in request.POST:
-        return _confirm(request, selection, "hold")
+        return confirm(request, selection, "hold")
     note, actor = request.POST.get("note", ""), who.person.username
 
     def act(trace: str) -> None:
@@ -357,33 +351,10 @@ def hold(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     try:
         done, refused = _run(traces, act)
     except Refused as wrong:
-        return _confirm(request, selection, "hold", wrong.message)
+        return confirm(request, selection, "hold", wrong.message)
     if not done:
-        return _confirm(request, selection, "hold", " ".join(refused))
+        return confirm(request, selection, "hold", " ".join(refused))
     return _finish(request, selection, "put on legal hold: their handoffs are not deleted", done, refused)
-
-
-@require_role(Role.ADMIN)
-@require_POST
-def declare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Declare the role of the selected agents, or withdraw their declarations."""
-    try:
-        selection = Selection.of(request, who, "agents")
-        agents = selection.names
-    except FilterError as bad:
-        return refuse(request, "agents", bad)
-    choices = (*CHOICES, (GUESSED, "not declared: a role is guessed"))
-    if "confirmed" not in request.POST:
-        return _confirm(request, selection, "role", choices=choices)
-    role, note = request.POST.get("role", ""), request.POST.get("note", "")
-    try:
-        declare_roles(who.tenant, agents, "" if role == GUESSED else role, who.person.username, note)
-    except (InvalidPolicy, Stale) as refusal:
-        why = refusal.errors[0].message if isinstance(refusal, InvalidPolicy) else str(refusal)
-        return _confirm(request, selection, "role", why, choices=choices)
-    what = "no longer declared" if role == GUESSED else f"declared as {role}"
-    say_saved(request, f"{pluralize(len(agents), selection.noun)} {what}.", judge_saved(who.tenant, Kind.ROLES))
-    return HttpResponseRedirect(selection.back)
 
 
 urlpatterns = [
@@ -391,5 +362,4 @@ urlpatterns = [
     path("handoffs/selected/judge-again/", judge_again, name="selected_judge"),
     path("groups/selected/mute/", mute, name="selected_mute"),
     path("traces/selected/hold/", hold, name="selected_hold"),
-    path("agents/selected/role/", declare, name="selected_role"),
 ]

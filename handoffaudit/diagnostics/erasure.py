@@ -27,7 +27,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import Erasure, ErasureState, FindingGroup, Watermark
 from handoffaudit.diagnostics.removal import TARGETS, ErasureTarget
 from handoffaudit.handoffs import judge_leases, legal_holds, notify
-from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy import kinds
@@ -201,7 +201,7 @@ def _work(one: Erasure) -> None:
         return
     target = TARGETS[one.step]
     erases = one.state == ErasureState.ERASING and target.changes
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         if erases and target.before is not None and not one.reached:
             target.before(one.tenant)
         holds = legal_holds.share(one.tenant)

@@ -27,6 +27,7 @@ from handoffaudit.filter_set import FilterSet, declare
 from handoffaudit.handoffs import event_log, recount
 from handoffaudit.handoffs.compiled_queries import sum_rows
 from handoffaudit.handoffs.counts import Aggregate
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.filters import is_before, is_since, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
@@ -38,11 +39,10 @@ from handoffaudit.policy.retention import Data
 from handoffaudit.policy.strictness import HandoffFilesPolicy
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
-from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
+from handoffaudit.validation.formats.handoff_file import NAME, describe_report, has_phase_failed, report_flaws
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import canonical, parse_json
-from handoffaudit.validation.logs.lines import HealthLine
-from handoffaudit.validation.logs.writer import describe_report, has_phase_failed, health_line, write_health
+from handoffaudit.validation.logs.lines import HealthLine, health_line, write_health
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean_or_empty
@@ -282,7 +282,7 @@ def _derive_id(document: Mapping[str, Any]) -> str:
 def _store(
     tenant: Tenant, sender: Actor, document: Mapping[str, Any], submission: Submission, *, known_by_content: bool
 ) -> ReceivedReport:
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         receipt = store.accept(tenant, sender, submission)
         if receipt.status == 202:
             report, line = _make_row(tenant, document, receipt)

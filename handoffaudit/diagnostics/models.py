@@ -279,6 +279,20 @@ class RetentionRun(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} before {self.before:%Y-%m-%d}: {self.number}"
 
+    @classmethod
+    def last_removal(cls, tenant: Tenant, kind: str) -> "RetentionRun | None":
+        """Return the last run that removed data of this kind, or None. Pages without data mention this run."""
+        return cls.objects.filter(tenant=tenant, kind=kind).exclude(removed_at=None).first()
+
+    @classmethod
+    def removal_message(cls, tenant: Tenant, kind: str) -> str:
+        """Return a sentence about the last removal, to add to another sentence; empty if nothing was removed."""
+        run = cls.last_removal(tenant, kind)
+        if run is None or run.removed_before is None or run.removed_at is None:
+            return ""
+        before, day = (f"{at.day} {at:%b %Y}" for at in (run.removed_before, run.removed_at))
+        return f" Retention removed data from before {before} on {day}."
+
 
 class ErasureState(models.TextChoices):
     COUNTING = "counting"

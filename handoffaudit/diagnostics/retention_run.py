@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 from django.conf import settings
-from django.db import OperationalError, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
@@ -26,7 +26,7 @@ from handoffaudit.diagnostics.retention_targets import (
     remove_next_handoffs,
 )
 from handoffaudit.handoffs import db, judge_leases, legal_holds, partitions
-from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.leases import NamedLease, pause_after
 from handoffaudit.handoffs.legal_holds import NO_HOLDS
 from handoffaudit.handoffs.models import Handoff
@@ -51,9 +51,6 @@ BATCH: Final = 200
 BUSY_BATCH: Final = 500
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
-# A partition that stays in use for all these tries is kept.
-_DROP_TRIES: Final = 5
-_DROP_PAUSE_SECONDS: Final = 0.5
 
 
 class _Overtaken(Exception):
@@ -169,7 +166,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     by_key = target.has_timed_key
     size = min(target.batch or BATCH, BUSY_BATCH) if judge_leases.is_anything_waiting() else target.batch or BATCH
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
         done = remove_next_handoffs(tenant, terms, one.reached, end) if end else None
         if done is None:
@@ -241,19 +238,7 @@ def _drop(found: Sequence[Partition]) -> None:
     In the second case, a run then removes the handoff rows. While another transaction uses a table for long, the
     partitions stay, and the rows are deleted instead.
     """
-    for _ in range(_DROP_TRIES):
-        try:
-            with transaction.atomic():
-                is_done = _detach(found)
-                transaction.set_rollback(not is_done)
-        except OperationalError as error:
-            log.info("a partition is not dropped yet, because it is in use", partition=found[0].name, error=str(error))
-            time.sleep(_DROP_PAUSE_SECONDS)
-            continue
-        if is_done:
-            for one in found:
-                partitions.drop_detached(one.table)
-        return
+    partitions.drop(found, lambda: _detach(found))
 
 
 def _detach(found: Sequence[Partition]) -> bool:
@@ -366,20 +351,6 @@ def count_going(tenant: Tenant, rule: Retention, at: datetime, most: int = COUNT
         return Count(0)
     kept = KINDS[rule.name]
     return _count(kept, kept.list_due(tenant, Terms(rule, at, legal_holds.read(tenant))), most)
-
-
-def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
-    """Return the last run that removed data of this kind, or None. Pages without data mention this run."""
-    return RetentionRun.objects.filter(tenant=tenant, kind=data.value).exclude(removed_at=None).first()
-
-
-def removal_message(tenant: Tenant, data: Data) -> str:
-    """Return a sentence about the last removal, to add to another sentence, or an empty text without any removal."""
-    run = last_removal(tenant, data)
-    if run is None or run.removed_before is None or run.removed_at is None:
-        return ""
-    before, day = (f"{at.day} {at:%b %Y}" for at in (run.removed_before, run.removed_at))
-    return f" Retention removed data from before {before} on {day}."
 
 
 def _find_next(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:

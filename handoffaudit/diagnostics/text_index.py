@@ -21,8 +21,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import BlockedText, Watermark
 from handoffaudit.handoffs import db, judge_leases
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.filters import first_id_at, moment_of
-from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.leases import BEGINNING, NamedLease, background_part
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
@@ -140,7 +140,7 @@ def _index(due: Sequence[uuid.UUID]) -> int:
         (pk, tenant_id, hash(bytes(original)), words_or_none(pk, tenant_id, original))
         for pk, tenant_id, original in documents
     ]
-    with store.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         # The lock makes retention, erasures and other processes wait, so that each row is added once, and only if its
         # document still exists. A document that an erasure has changed meanwhile is still due.
         locked = bodies.select_for_update().values_list("pk", "original").iterator(chunk_size=_BODIES_AT_ONCE)

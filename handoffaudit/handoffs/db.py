@@ -4,7 +4,7 @@ import json
 import select
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, lru_cache
@@ -15,10 +15,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import CharField, Func, Model, UUIDField
+from django.db.models import CharField, Model, UUIDField
 from django.db.models.base import ModelState
 from django.db.models.expressions import Col
 from django.db.models.lookups import In
+
+from handoffaudit.database_faults import WriteTurn
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,20 +40,6 @@ AWAIT_STANDBY: Final = (
 @cache
 def is_postgresql() -> bool:
     return connection.vendor == "postgresql"
-
-
-class Unindexed(Func):
-    """The value of a column by which SQLite must not look for rows. PostgreSQL may: it estimates how many rows match.
-
-    Of two indexes, SQLite prefers the index with more columns that have to equal a value. It does so even if the other
-    index is partial and has few rows. It also prefers to sort the rows of a range, even if another index has the right
-    order.
-    """
-
-    template = "%(expressions)s"
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        return self.as_sql(compiler, connection, template="+%(expressions)s", **context)
 
 
 @contextmanager
@@ -317,6 +305,20 @@ def release_connection() -> None:
         for used in connections.all(initialized_only=True):
             if used.connection is not None and not used.in_atomic_block:
                 used.close()
+
+
+# The lock of `write_turn`, which `ingest/store.py` also takes by itself.
+ONE_WRITER: Final = WriteTurn()
+
+
+def write_turn() -> AbstractContextManager[object]:
+    """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
+
+    SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
+    next thread immediately. A caller that opens a transaction around `accept` must take this lock first. Otherwise, one
+    thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
+    """
+    return nullcontext() if is_postgresql() else ONE_WRITER
 
 
 _Row = TypeVar("_Row", bound=Model)

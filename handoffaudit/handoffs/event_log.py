@@ -23,8 +23,7 @@ from handoffaudit.handoffs.ingest.prepare import PreparedHandoff
 from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.issues import is_counted
-from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine
-from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
+from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine, write_gate, write_health, write_trace
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import Outcome, Verdict

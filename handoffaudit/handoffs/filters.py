@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from django import forms
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Func, Q, QuerySet
 from django.db.models.lookups import In, LessThan
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -34,7 +34,6 @@ from handoffaudit.filter_fields import (
     TextFilter,
 )
 from handoffaudit.filter_set import FilterSet, declare
-from handoffaudit.handoffs.db import Unindexed
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.text import is_uuid
 
@@ -112,6 +111,20 @@ def spell_traces(traces: Iterable[str]) -> frozenset[str]:
         for trace in traces
         for spelling in ((trace, trace.lower(), trace.upper()) if is_uuid(trace) else (trace,))
     )
+
+
+class Unindexed(Func):
+    """The value of a column by which SQLite must not look for rows. PostgreSQL may: it estimates how many rows match.
+
+    Of two indexes, SQLite prefers the index with more columns that have to equal a value. It does so even if the other
+    index is partial and has few rows. It also prefers to sort the rows of a range, even if another index has the right
+    order.
+    """
+
+    template = "%(expressions)s"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **context)
 
 
 def is_overdue(now: Any) -> Q:

@@ -45,6 +45,9 @@ _LOOK_SECONDS: Final = 3600.0
 _LOCK_MILLISECONDS: Final = 100
 _TRIES: Final = 100
 _PAUSE_SECONDS: Final = 0.3
+# A partition that stays in use for all these tries is not dropped.
+_DROP_TRIES: Final = 5
+_DROP_PAUSE_SECONDS: Final = 0.5
 # The first key of the advisory lock of PostgreSQL.
 _LOCKS: Final = 0x50415254
 _LEAST: Final = uuid.UUID(int=0)
@@ -255,6 +258,27 @@ def detach(partitions: Sequence[Partition], is_free: Callable[[], bool]) -> bool
                 strays = _STRAYS.format(name=one.name)
                 cursor.execute(f'INSERT INTO "{one.table}" {strays}', [partitions[0].low, partitions[0].high])
     return True
+
+
+def drop(partitions: Sequence[Partition], detach_some: Callable[[], bool]) -> None:
+    """Drop partitions that `detach_some` detaches. The partitions stay if they are in use in all tries.
+
+    `detach_some` is called inside a transaction, and returns False if somebody needs the rows.
+    """
+    for _ in range(_DROP_TRIES):
+        try:
+            with transaction.atomic():
+                is_done = detach_some()
+                transaction.set_rollback(not is_done)
+        except OperationalError as error:
+            name = partitions[0].name
+            log.info("a partition is not dropped yet, because it is in use", partition=name, error=str(error))
+            time.sleep(_DROP_PAUSE_SECONDS)
+            continue
+        if is_done:
+            for one in partitions:
+                drop_detached(one.table)
+        return
 
 
 def drop_detached(table: str) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.counts import AGGREGATES, HOURLY_COUNTS, OUTCOMES, UNVERIFIED, Aggregate, Key, midnight_of
-from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.leases import NamedLease
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, RemovedHandoffs
 from handoffaudit.policy.retention import HOURS_KEPT

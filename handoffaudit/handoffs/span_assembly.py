@@ -24,16 +24,16 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.keys import AUDIT_SECONDS, MOST_AUDITED, KeyIdentity, identity_of
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 from handoffaudit.handoffs import leases, tool_results
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.ingest import store as ingest
 from handoffaudit.handoffs.ingest.prepare import Receipt
-from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import Handoff, TelemetryTrace, ToolResult
 from handoffaudit.handoffs.span_store import load_spans, remove_traces
 from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import json_text
 from handoffaudit.validation.formats import framework
-from handoffaudit.validation.formats.telemetry import make_document, moment_of
+from handoffaudit.validation.formats.framework_traces import make_document, moment_of
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.telemetry import outputs
@@ -323,7 +323,7 @@ def _remember_refused(tenant: Tenant, actor: str, refused: Sequence[tuple[Found,
     by_trace: dict[str, list[tuple[Found, Receipt]]] = defaultdict(list)
     for one, receipt in refused:
         by_trace[one.span.trace_id].append((one, receipt))
-    with ingest.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         rows = TelemetryTrace.objects.filter(tenant=tenant, trace_id__in=by_trace).order_by("trace_id")
         for row in rows.select_for_update():
             known = [*row.refused, *(_refusal_of(one) for one, _ in by_trace[row.trace_id])]
@@ -337,7 +337,7 @@ def _remember_refused(tenant: Tenant, actor: str, refused: Sequence[tuple[Found,
 
 def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence[str]) -> None:
     """Record why handoffs of a trace were refused, for at most `MOST_AUDITED` traces of a key per hour."""
-    with ingest.write_turn(), transaction.atomic():
+    with write_turn(), transaction.atomic():
         audit.lock_tenant(tenant)
         since = timezone.now() - timedelta(seconds=AUDIT_SECONDS)
         recent = AuditEntry.objects.filter(tenant=tenant, action=_REFUSED, actor=actor, at__gt=since)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from handoffaudit.accounts.keys import KeyIdentity, record_refusal
 from handoffaudit.accounts.models import Key, Tenant
 from handoffaudit.handoffs import db
-from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.models import TelemetrySpan, TelemetryTrace, new_id
 from handoffaudit.validation.telemetry.facts import Facts, Span
 from handoffaudit.validation.telemetry.otlp import Export

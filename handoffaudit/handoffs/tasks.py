@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections
 from django.utils.module_loading import import_string
 
 from handoffaudit.handoffs import alerts, db, dry_runs, judge, judge_leases, late_results, notify
-from handoffaudit.handoffs.ingest.store import write_turn
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import delivery

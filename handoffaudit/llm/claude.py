@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -36,10 +36,6 @@ _STOP_SECONDS = 2.0
 _GRACE_SECONDS = 5.0
 
 
-class StoppedError(Exception):
-    """The process is ending, so the call is cancelled."""
-
-
 class Background:
     """A background event loop. The first call of each process starts its thread."""
 
@@ -58,13 +54,13 @@ class Background:
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
         """Return the result of the coroutine.
 
-        Raises TimeoutError after `seconds`, and StoppedError if the process is ending.
+        Raises TimeoutError after `seconds`, and errors.StoppedError if the process is ending.
         """
         future = self._submit(coroutine, seconds)
         try:
             return future.result(max(seconds, 0) + _GRACE_SECONDS)
         except CancelledError:
-            raise StoppedError from None
+            raise errors.StoppedError from None
         finally:
             future.cancel()
 
@@ -76,7 +72,7 @@ class Background:
         except asyncio.CancelledError:
             # Either the caller cancelled the call, or the background loop has ended.
             if self._stopped:
-                raise StoppedError from None
+                raise errors.StoppedError from None
             raise
 
     def _submit(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> Future[T]:
@@ -105,7 +101,7 @@ class Background:
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._stopped:
-                raise StoppedError
+                raise errors.StoppedError
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
@@ -145,18 +141,6 @@ async def _apply_timeout(coroutine: Coroutine[Any, Any, T], seconds: float) -> T
 
 
 BACKGROUND = Background()
-
-
-@contextlib.contextmanager
-def _raise_unavailable(seconds: float) -> Iterator[None]:
-    """Raise `Unavailable` for a call that took longer than `seconds`, and for a call while the process ends."""
-    # `from None` hides the cause, which may hold the request and the key.
-    try:
-        yield
-    except TimeoutError:
-        raise errors.timeout_error(seconds) from None
-    except StoppedError:
-        raise errors.stopped_error() from None
 
 
 async def read_bounded(response: Any) -> None:
@@ -231,7 +215,7 @@ class ClaudeClient:
         self._check_key()
         load_sdk()
         request = _request(model, system, messages, schema, max_tokens)
-        with _raise_unavailable(seconds):
+        with errors.raise_unavailable(seconds):
             return self._background.run(self._send(request, seconds), seconds)
 
     async def complete_async(
@@ -248,14 +232,14 @@ class ClaudeClient:
         self._check_key()
         await asyncio.to_thread(load_sdk)
         request = _request(model, system, messages, schema, max_tokens)
-        with _raise_unavailable(seconds):
+        with errors.raise_unavailable(seconds):
             return await self._background.run_async(self._send(request, seconds), seconds)
 
     def prepare(self) -> None:
         """Load the SDK and create its client, so that the first call is fast. Raises `Unavailable`."""
         self._check_key()
         load_sdk()
-        with _raise_unavailable(PREPARE_SECONDS):
+        with errors.raise_unavailable(PREPARE_SECONDS):
             self._background.run(self._prepare_client(), PREPARE_SECONDS)
 
     async def _prepare_client(self) -> None:
@@ -287,7 +271,7 @@ class ClaudeClient:
             raise
         except Exception as error:  # noqa: BLE001  (any other failure of the SDK is an outage, too)
             logger.warning("The SDK of the LLM failed: %s", type(error).__name__)
-            raise self._sdk_error(error) from None
+            raise errors.sdk_error(error, self._provider) from None
 
     def _client_of_loop(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -310,11 +294,7 @@ class ClaudeClient:
         try:
             return getattr(anthropic, _CLIENTS[self._provider])(**arguments)
         except (ImportError, ValueError, RuntimeError, anthropic.AnthropicError) as error:
-            raise self._sdk_error(error) from None
-
-    def _sdk_error(self, error: Exception) -> Unavailable:
-        """Return the error for an unexpected failure of the SDK: for Bedrock and Vertex, that the setup is wrong."""
-        return errors.sdk_error(error) if self._provider == "anthropic" else errors.setup_error(self._provider, error)
+            raise errors.sdk_error(error, self._provider) from None
 
     def _status_error(self, error: "anthropic.APIStatusError") -> Unavailable:
         message = error.api_message if isinstance(error.api_message, str) else None

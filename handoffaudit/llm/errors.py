@@ -1,7 +1,8 @@
 """Failures of the LLM service as `Unavailable` errors. Each message says how to fix a cause that users can fix."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -120,8 +121,13 @@ def invalid_key_error() -> Unavailable:
     )
 
 
-def setup_error(provider: str, error: Exception) -> Unavailable:
-    """Return the error for a client of Bedrock or Vertex that could not be created or has no credentials."""
+def sdk_error(error: Exception, provider: str) -> Unavailable:
+    """Return the error for an unexpected failure of the SDK: for Bedrock and Vertex, that the setup is wrong.
+
+    Leave out the text of `error`, which may hold the request.
+    """
+    if provider == "anthropic":
+        return Unavailable(Reason.CONNECTION, f"The SDK of the LLM failed ({type(error).__name__}).")
     return Unavailable(
         Reason.REFUSED,
         f"The client for {provider} is not set up ({type(error).__name__}): install handoffaudit[{provider}], and set "
@@ -129,13 +135,20 @@ def setup_error(provider: str, error: Exception) -> Unavailable:
     )
 
 
-def sdk_error(error: Exception) -> Unavailable:
-    """Return the error for an unknown failure of the SDK. Leave out the text of `error`, which may hold the request."""
-    return Unavailable(Reason.CONNECTION, f"The SDK of the LLM failed ({type(error).__name__}).")
+class StoppedError(Exception):
+    """The process is ending, so the call is cancelled."""
 
 
-def stopped_error() -> Unavailable:
-    return Unavailable(Reason.CONNECTION, "The call was cancelled because the process is ending.")
+@contextmanager
+def raise_unavailable(seconds: float) -> Iterator[None]:
+    """Raise `Unavailable` for a call that took longer than `seconds`, and for a call while the process ends."""
+    # `from None` hides the cause, which may hold the request and the key.
+    try:
+        yield
+    except TimeoutError:
+        raise timeout_error(seconds) from None
+    except StoppedError:
+        raise Unavailable(Reason.CONNECTION, "The call was cancelled because the process is ending.") from None
 
 
 def parse_retry_after(retry_after: str | None, now: datetime) -> float | None:

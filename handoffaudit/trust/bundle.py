@@ -323,7 +323,7 @@ def _seal_lines(tenant: Tenant, sealed: _SealedRows) -> Iterator[bytes]:
     for start in range(0, len(ordered), _SEALS_AT_ONCE):
         part = ordered[start : start + _SEALS_AT_ONCE]
         for seal in Seal.objects.filter(tenant=tenant, number__in=part).order_by("number"):
-            yield _line(seals.seal_facts(seal) | {"list": base64.b64encode(bytes(seal.rows)).decode()})
+            yield _line(seal.facts() | {"list": base64.b64encode(bytes(seal.rows)).decode()})
 
 
 def _find_seals(tenant: Tenant, kind: int, wanted: Sequence[Any]) -> set[int]:

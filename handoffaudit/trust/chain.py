@@ -114,13 +114,13 @@ def _verify_seals(tenant: Tenant, key: str | None, report: Report) -> None:
     for seal in _read_seals(tenant, report):
         for problem in _verify_seal(seal, before, current):
             report.add(f"seal {seal.number}: {problem}")
-        if is_lost_key(seals.seal_facts(seal)):
+        if is_lost_key(seal.facts()):
             report.notes.append(f"seal {seal.number} replaces a lost key: the old key has not signed it")
         _verify_anchor(tenant, seal, report)
         listed = _list_rows(seal, report)
         excuses = _verify_rows(seal, listed, excuses, report)
         policies |= {one.number for one in listed if one.kind == POLICY}
-        before, current = seal, seals.current_key(seal)
+        before, current = seal, seal.current_key
         if current not in report.keys:
             report.keys.append(current)
         report.seals += 1
@@ -143,7 +143,7 @@ def _read_seals(tenant: Tenant, report: Report) -> Iterator[Seal]:
         for number in numbers:
             try:
                 seal = stored.get(number=number)
-                seals.seal_facts(seal)
+                seal.facts()
             except Exception as error:
                 if not is_unreadable(error):
                     raise
@@ -162,7 +162,7 @@ def _verify_seal(seal: Seal, before: Seal | None, key: str | None) -> Iterator[s
         yield "the seal before it is missing"
     elif seal.previous_hash != (before.seal_hash if before else ""):
         yield "it does not follow from the seal before it"
-    facts = seals.seal_facts(seal)
+    facts = seal.facts()
     if hash_seal(facts) != seal.seal_hash or seal.key_id != id_of(seal.public_key):
         yield "it was changed after it was written"
     elif wrong := find_wrong_signature(facts, key):

@@ -1,8 +1,12 @@
 """Models of seals (a signed hash chain over decisions, verdicts and policy versions) and of the jobs that make them."""
 
+import uuid
+from typing import Any
+
 from django.db import models
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.trust.signatures import SEAL_PURPOSE, SEALED_FACTS, SealKey, hash_seal, sha256, utc
 
 
 class SealKind(models.TextChoices):
@@ -50,6 +54,28 @@ class Seal(models.Model):
 
     def __str__(self) -> str:
         return f"seal {self.number} of tenant {self.tenant_id}"
+
+    @classmethod
+    def head_of(cls, tenant: Tenant) -> "Seal | None":
+        """Return the tenant's newest seal, without the list of its rows."""
+        return cls.objects.filter(tenant=tenant).order_by("-number").defer("rows").first()
+
+    @property
+    def current_key(self) -> str:
+        """Return the public key that signs the next seal."""
+        return self.new_key if self.kind == SealKind.KEY else self.public_key
+
+    def sign(self, key: SealKey) -> None:
+        self.seal_hash = hash_seal(self.facts())
+        self.signature = key.sign(SEAL_PURPOSE, self.seal_hash.encode())
+
+    def facts(self) -> dict[str, Any]:
+        """Return the values of the seal as texts and whole numbers; the rows as the hash of their list."""
+        facts: dict[str, Any] = {}
+        for name in (*SEALED_FACTS, "seal_hash", "signature", "new_signature"):
+            value = getattr(self, "tenant_id" if name == "tenant" else name)
+            facts[name] = str(value) if isinstance(value, uuid.UUID) else value
+        return facts | {"at": utc(self.at), "rows": sha256(bytes(self.rows))}
 
 
 class SealProgress(models.Model):

@@ -35,13 +35,11 @@ from handoffaudit.trust.signatures import (
     EVENT,
     POLICY,
     SEAL_PURPOSE,
-    SEALED_FACTS,
     VERDICT,
     Sealed,
     SealKey,
     WrongKey,
     canonical,
-    hash_seal,
     pack,
     utc,
 )
@@ -262,9 +260,9 @@ def _store(found: Mapping[int, Sequence[Sealed]], reached: int, key: SealKey) ->
     """Add one seal for each tenant. Sample tenants have no seals: their data is made up and soon removed."""
     tenants = Tenant.objects.filter(pk__in=list(found), is_sample=False).order_by("pk")
     for tenant in tenants:
-        if (head := find_head(tenant)) is not None and current_key(head) != key.public:
+        if (head := Seal.head_of(tenant)) is not None and head.current_key != key.public:
             # The progress must not pass these rows, or the right key would never seal them.
-            needed = signatures.id_of(current_key(head))
+            needed = signatures.id_of(head.current_key)
             raise WrongKey(f"The seals of {tenant.slug} need the key {needed}, and this process has {key.key_id}.")
         listed = [*found[tenant.pk], *_new_policies(tenant, head)]
         make_seal(tenant, head, listed, reached, key).save(force_insert=True)
@@ -276,28 +274,19 @@ def _new_policies(tenant: Tenant, head: Seal | None) -> list[Sealed]:
     return [row.sealed for row in read_policies(after[:_MOST_POLICIES])]
 
 
-def find_head(tenant: Tenant) -> Seal | None:
-    return Seal.objects.filter(tenant=tenant).order_by("-number").defer("rows").first()
-
-
-def current_key(head: Seal) -> str:
-    """Return the public key that signs the next seal."""
-    return head.new_key if head.kind == SealKind.KEY else head.public_key
-
-
 def seal_erased(tenant: Tenant, changed: Iterable[Row]) -> None:
     """Seal the new digests of rows in which an erasure replaced a value; call inside the transaction of the erasure.
 
     Without the right key, the rows are not sealed again, and `verify-log` names them. An erasure is a duty, and does
     not wait for the key.
     """
-    listed, head = [row.sealed for row in changed], find_head(tenant)
+    listed, head = [row.sealed for row in changed], Seal.head_of(tenant)
     if not listed or head is None:
         return
     key = None
     with suppress(WrongKey):
         key = signatures.load_key(settings.DATA_FOLDER)
-    if key is None or current_key(head) != key.public:
+    if key is None or head.current_key != key.public:
         log.warning(
             "erased rows are not sealed again, because this process does not have the key of the seals",
             tenant=tenant.slug,
@@ -338,29 +327,13 @@ def make_seal(
         public_key=key.public,
         key_id=key.key_id,
     )
-    return sign(seal, key)
-
-
-def sign(seal: Seal, key: SealKey) -> Seal:
-    seal.seal_hash = hash_seal(seal_facts(seal))
-    seal.signature = key.sign(SEAL_PURPOSE, seal.seal_hash.encode())
+    seal.sign(key)
     return seal
 
 
 def _audit_head(tenant: Tenant) -> tuple[int, str]:
     newest = AuditEntry.objects.filter(tenant=tenant).order_by("-number").values_list("number", "entry_hash").first()
     return newest or (0, "")
-
-
-def seal_facts(seal: Seal) -> dict[str, Any]:
-    """Return the values of a seal as texts and whole numbers; the rows as the hash of their list."""
-    facts: dict[str, Any] = {}
-    for name in (*SEALED_FACTS, "seal_hash", "signature", "new_signature"):
-        value = getattr(seal, "tenant_id" if name == "tenant" else name)
-        facts[name] = str(value) if isinstance(value, uuid.UUID) else value
-    facts["at"] = signatures.utc(seal.at)
-    facts["rows"] = signatures.sha256(bytes(seal.rows))
-    return facts
 
 
 def change_key(old: SealKey | None, new: SealKey) -> int:
@@ -373,15 +346,15 @@ def change_key(old: SealKey | None, new: SealKey) -> int:
     with transaction.atomic():
         for tenant in Tenant.objects.filter(is_sample=False).order_by("pk"):
             head = Seal.objects.filter(tenant=tenant).order_by("-number").first()
-            if head is None or current_key(head) == new.public:
+            if head is None or head.current_key == new.public:
                 continue
-            if old is not None and current_key(head) != old.public:
-                needed = signatures.id_of(current_key(head))
+            if old is not None and head.current_key != old.public:
+                needed = signatures.id_of(head.current_key)
                 raise WrongKey(f"The seals of {tenant.slug} are signed with the key {needed}, not {old.key_id}.")
             signer = old or new
             seal = make_seal(tenant, head, (), head.reached, signer)
             seal.kind, seal.new_key = SealKind.KEY, new.public
-            sign(seal, signer)
+            seal.sign(signer)
             seal.new_signature = new.sign(SEAL_PURPOSE, seal.seal_hash.encode())
             seal.save(force_insert=True)
             number += 1

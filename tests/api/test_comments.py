@@ -5,7 +5,7 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Comment
-from handoffaudit.handoffs.review import activity
+from handoffaudit.handoffs.review import base
 from tests.api.support import problem
 from tests.handoffs.review.support import colleague
 from tests.handoffs.support import held, judged, payload
@@ -56,7 +56,7 @@ def test_a_handoff_is_assigned_to_a_reviewer_and_to_nobody(
 
 
 def test_every_reviewer_is_found(api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "MOST_REVIEWERS", 1)
+    monkeypatch.setattr(base, "MOST_REVIEWERS", 1)
     for name in ("bo", "zoe"):
         colleague(tenant, name)
     address = f"/handoffs/{judged(tenant, payload()).pk}/assign"

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import attempts, lineage, queries, repairs
+from handoffaudit.handoffs import attempts, compare, queries, repairs
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import decisions, queue
 from handoffaudit.policy.kinds import strictness
@@ -28,7 +28,7 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     second = Handoff.objects.get(handoff_id="h~2")
     assert (first.state, second.state, second.attempt, second.repaired) == ("superseded", "accepted", 2, True)
     assert orjson.loads(bytes(HandoffBody.objects.get(pk=first.pk).original)) == without_meta()
-    changed = lineage.compare_attempts(second)[1].changed
+    changed = compare.compare_attempts(second)[1].changed
     assert changed is not None
     assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
     events = [event.reason for event in queries.events(second)]
@@ -43,7 +43,7 @@ def test_a_document_that_is_only_a_text_is_compared(tenant: Tenant) -> None:
     first = judged(tenant, b'"done"', handoff_id="a")
     second = judged(tenant, b'"finished"', handoff_id="b", retry_of="a")
     assert Handoff.objects.get(pk=second.pk).attempt == 2
-    for told in (lineage.compare_attempts(second)[1], lineage.compare_pair(first, second)):
+    for told in (compare.compare_attempts(second)[1], compare.compare_pair(first, second)):
         assert told.why == ""
         assert told.changed is not None
         assert [(one.before, one.after) for one in told.changed.changes] == [("done", "finished")]
@@ -52,7 +52,7 @@ def test_a_document_that_is_only_a_text_is_compared(tenant: Tenant) -> None:
 def test_attempts_that_differ_only_in_a_digit_of_a_long_integer_are_compared(tenant: Tenant) -> None:
     first, second = b'{"invoice": 100000000000000000001}', b'{"invoice": 100000000000000000002}'
     judged(tenant, first, handoff_id="a")
-    told = lineage.compare_attempts(judged(tenant, second, handoff_id="b", retry_of="a"))[1].changed
+    told = compare.compare_attempts(judged(tenant, second, handoff_id="b", retry_of="a"))[1].changed
     assert told is not None
     assert [(one.field_path, one.before, one.after) for one in told.changes] == [
         ("invoice", "100000000000000000001", "100000000000000000002")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.llm.claude import Background, StoppedError
+from handoffaudit.llm.claude import Background
+from handoffaudit.llm.errors import StoppedError
 from tests.llm.asked import VALID, question
 from tests.messages_api.scripted import says
 from tests.scale import cases

@@ -190,11 +190,11 @@ def test_a_bundle_after_the_loss_of_the_key_is_intact_with_a_note(tenant: Tenant
     assert result.problems == []
     assert result.notes[0] == "seal 4 replaces a lost key: the old key has not signed it"
     assert result.notes[1].startswith("seals from before the loss, for whose keys only this bundle vouches: ")
-    head, other = seals.find_head(tenant), make_key()
+    head, other = Seal.head_of(tenant), make_key()
     assert head is not None
     late = seals.make_seal(tenant, head, (), head.reached, own_key(), SealKind.KEY)
     late.new_key = other.public
-    seals.sign(late, own_key())
+    late.sign(own_key())
     late.new_signature = other.sign(signatures.SEAL_PURPOSE, late.seal_hash.encode())
     late.save(force_insert=True)
     with path.open("wb") as file:
@@ -610,10 +610,10 @@ def test_a_new_key_that_cannot_be_printed_does_not_sign(
         changed.setattr(sys, "stdout", output)
         assert run("seal-key", "rotate") == 2
     assert "the key did not change" in capsys.readouterr().err
-    assert seals.current_key(Seal.objects.latest("number")) == old.public
+    assert Seal.objects.latest("number").current_key == old.public
     assert run("seal-key", "rotate") == 0
     new = signatures.parse_key(capsys.readouterr().out, "")
-    assert seals.current_key(Seal.objects.latest("number")) == new.public
+    assert Seal.objects.latest("number").current_key == new.public
 
 
 def test_a_forged_bundle_writes_no_lines_of_its_own(made: Path) -> None:

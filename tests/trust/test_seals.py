@@ -453,11 +453,11 @@ def test_nobody_can_lead_a_forged_chain_over_to_the_right_key(tenant: Tenant) ->
     SealProgress.objects.all().delete()
     forger = make_key()
     seals.seal_batch(forger)
-    head = seals.find_head(tenant)
+    head = Seal.head_of(tenant)
     assert head is not None
     seal = seals.make_seal(tenant, head, (), head.reached, forger)
     seal.kind, seal.new_key = "key", own_key().public
-    seals.sign(seal, forger)
+    seal.sign(forger)
     seal.new_signature = seal.signature
     seal.save(force_insert=True)
     assert "seal 2: the new key has not signed it" in verify(tenant).problems

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.validation import formats
-from handoffaudit.validation.formats import framework, openai_agents
+from handoffaudit.validation.formats import framework, framework_traces
 from handoffaudit.validation.record import Envelope, Reading, Record
 
 CAPTURES = Path(__file__).parents[1] / "frameworks"
@@ -26,7 +26,7 @@ def capture(name: str) -> Any:
 def documents(name: str) -> list[Any]:
     found = capture(name)
     if name == "openai-agents":
-        return openai_agents.split_export(found)
+        return framework_traces.split_export(found)
     if name == "a2a":
         return [one["request"] for one in found if "request" in one]
     return [one for one in found if isinstance(one, dict)]
@@ -157,7 +157,7 @@ def test_an_export_without_handoffs_or_with_several_is_not_one_handoff() -> None
 
 def test_a_split_export_keeps_no_prompts() -> None:
     whole = capture("openai-agents")
-    parts = openai_agents.split_export(whole)
+    parts = framework_traces.split_export(whole)
     assert len(parts) == 4
     assert "Find suppliers." in json.dumps(whole)
     assert "Find suppliers." not in json.dumps(parts)
@@ -244,7 +244,7 @@ def test_no_document_breaks_the_reading(document: dict[str, Any]) -> None:
     if reading.record and reading.record.format == "framework":
         list(framework.check(reading.record))
         framework.sections(document)
-    openai_agents.split_export(document)
+    framework_traces.split_export(document)
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "a\x00b"])

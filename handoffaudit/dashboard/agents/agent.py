@@ -6,7 +6,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.dateparse import parse_datetime
@@ -19,8 +19,10 @@ from handoffaudit.dashboard.filters import Links, choose_window
 from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.cases import judge_saved
 from handoffaudit.dashboard.policies.forms import Line, line_of
 from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.dashboard.selection import Selection, confirm, refuse
 from handoffaudit.diagnostics.agent_report import (
     MOST_FINDINGS,
     AgentReport,
@@ -29,9 +31,17 @@ from handoffaudit.diagnostics.agent_report import (
     load_report,
     near_names,
 )
-from handoffaudit.diagnostics.agents import AgentRoute, ShownRole, declare_role, load_roles, withdraw_role
+from handoffaudit.diagnostics.agents import (
+    AgentRoute,
+    ShownRole,
+    declare_role,
+    declare_roles,
+    load_roles,
+    withdraw_role,
+)
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, draw_stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs import stats
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import DeclaredRole
@@ -39,6 +49,7 @@ from handoffaudit.policy.models import Kind
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.agents import AgentRole
+from handoffaudit.validation.text import pluralize
 
 ORDER: Final = ("introduced", "inherited")
 
@@ -319,8 +330,31 @@ def declare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     except (InvalidPolicy, Stale) as refusal:
         why = refusal.errors[0].message if isinstance(refusal, InvalidPolicy) else str(refusal)
         return _show_roles(request, who, agent, why, HTTPStatus.BAD_REQUEST)
-    base.say_saved(request, message, base.judge_saved(who.tenant, Kind.ROLES))
+    base.say_saved(request, message, judge_saved(who.tenant, Kind.ROLES))
     return _show_roles(request, who, agent)
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def declare_selected(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Declare the role of the selected agents, or withdraw their declarations."""
+    try:
+        selection = Selection.of(request, who, "agents")
+        agents = selection.names
+    except FilterError as bad:
+        return refuse(request, "agents", bad)
+    choices = (*CHOICES, (GUESSED, "not declared: a role is guessed"))
+    if "confirmed" not in request.POST:
+        return confirm(request, selection, "role", choices=choices)
+    role, note = request.POST.get("role", ""), request.POST.get("note", "")
+    try:
+        declare_roles(who.tenant, agents, "" if role == GUESSED else role, who.person.username, note)
+    except (InvalidPolicy, Stale) as refusal:
+        why = refusal.errors[0].message if isinstance(refusal, InvalidPolicy) else str(refusal)
+        return confirm(request, selection, "role", why, choices=choices)
+    what = "no longer declared" if role == GUESSED else f"declared as {role}"
+    base.say_saved(request, f"{pluralize(len(agents), selection.noun)} {what}.", judge_saved(who.tenant, Kind.ROLES))
+    return HttpResponseRedirect(selection.back)
 
 
 def _show_roles(
@@ -338,6 +372,7 @@ def _show_roles(
 
 
 urlpatterns = [
+    path("agents/selected/role/", declare_selected, name="selected_role"),
     path("agents/<path:name>/", agent, name="agent"),
     path("roles/", roles_page, name="roles"),
     path("roles/declare/", declare, name="roles_declare"),

@@ -24,9 +24,9 @@ from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import PolicyPage
 from handoffaudit.dashboard.policies.forms import Line, format_value
 from handoffaudit.dashboard.safe_text import excerpt, raw_text, readable
-from handoffaudit.diagnostics import file_reports, file_stats, retention_run
+from handoffaudit.diagnostics import file_reports, file_stats
 from handoffaudit.diagnostics.file_reports import REASONS, FileFilters
-from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.models import FileReport, RetentionRun
 from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
@@ -78,7 +78,7 @@ def report_page(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRe
     try:
         report = file_reports.get_report(who.tenant, pk)
     except FileReport.DoesNotExist as error:
-        if said := retention_run.removal_message(who.tenant, Data.FILE_REPORTS):
+        if said := RetentionRun.removal_message(who.tenant, Data.FILE_REPORTS):
             messages.info(request, f"There is no such report.{said}")
             return redirect("dashboard:file_reports", tenant=who.tenant.slug)
         raise Http404("There is no such report.") from error

@@ -15,7 +15,7 @@ from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.handoffs.models import Comment, Event, Handoff
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.activity import is_comment_by
-from handoffaudit.handoffs.review.base import MAX_NOTE
+from handoffaudit.handoffs.review.base import MAX_NOTE, list_reviewers
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
 MOST_ENTRIES = 50
@@ -132,7 +132,7 @@ def activity_context(
         "may_comment": may_review,
         "longest_comment": MAX_NOTE,
         "assignment": None if waits else activity.reassignment_of(handoff),
-        "reviewers": activity.list_reviewers(who.tenant) if may_review and not waits else [],
+        "reviewers": list_reviewers(who.tenant) if may_review and not waits else [],
     }
 
 

@@ -23,7 +23,7 @@ from handoffaudit.dashboard.review.page import item_page
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import activity
-from handoffaudit.handoffs.review.base import ReviewError, WrongInput
+from handoffaudit.handoffs.review.base import ReviewError, WrongInput, find_reviewer
 from handoffaudit.handoffs.transitions import Actor
 
 
@@ -69,7 +69,7 @@ def assign(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
             reference=str(shown.pk),
             note=note,
             actor=Actor.person(who.person),
-            to=activity.find_reviewer(who.tenant, name) if name else None,
+            to=find_reviewer(who.tenant, name) if name else None,
             seen_version=int(version) if is_version(version) else None,
         )
     except ReviewError as refused:

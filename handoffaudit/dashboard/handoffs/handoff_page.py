@@ -32,15 +32,15 @@ from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.filter_fields import FilterError, quote_blanks
 from handoffaudit.handoffs import approvals, judge, queries
+from handoffaudit.handoffs.compare import find_accepted
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.lineage import find_accepted
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.review import activity
 from handoffaudit.handoffs.review.base import last_change
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import framework, handoff_file
-from handoffaudit.validation.formats.telemetry import origin_of
+from handoffaudit.validation.formats.framework_traces import origin_of
 from handoffaudit.validation.logs.reader import FIRST_YEAR, LAST_YEAR
 from handoffaudit.validation.text import pluralize
 

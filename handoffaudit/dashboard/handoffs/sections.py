@@ -22,9 +22,8 @@ from handoffaudit.dashboard.handoffs.verdict_findings import Finding, findings_o
 from handoffaudit.drawing.chain import Chain, draw_chain, needs_fold
 from handoffaudit.drawing.charts import Section, draw_token_sections
 from handoffaudit.drawing.svg import Drawing
-from handoffaudit.handoffs import attempts, queries, repair_cases, repairs, tool_results, verdicts
-from handoffaudit.handoffs import lineage as handoffs_lineage
-from handoffaudit.handoffs.lineage import Attempt
+from handoffaudit.handoffs import attempts, compare, queries, repair_cases, repairs, tool_results, verdicts
+from handoffaudit.handoffs.compare import Attempt
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, ToolResult
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.verdicts import envelope_of
@@ -306,7 +305,7 @@ def lineage_context(
     request: HttpRequest, who: TenantMembership, shown: Handoff, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Return the context for the attempts: the lineage, the recommended actions, and whether this person can repair."""
-    lineage = handoffs_lineage.compare_attempts(shown)
+    lineage = compare.compare_attempts(shown)
     asked = repair_request(attempts.load_record(shown))
     advice = advice_of(shown, verdict)
     can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
@@ -327,7 +326,7 @@ def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | N
     known = {str(one.handoff.pk): one.handoff for one in lineage}
     before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
     if before and after:
-        return Comparison(before, after, handoffs_lineage.compare_pair(before, after), is_chosen=True)
+        return Comparison(before, after, compare.compare_pair(before, after), is_chosen=True)
     if len(lineage) < 2:
         return None
     first, last = lineage[0].handoff, lineage[-1].handoff
@@ -380,7 +379,7 @@ class Pair:
     @classmethod
     def of(cls, passed: Handoff, shown: Handoff) -> "Pair":
         names = (f"the {passed.state} handoff", "this handoff")
-        return cls(passed, shown, handoffs_lineage.compare_pair(passed, shown, names))
+        return cls(passed, shown, compare.compare_pair(passed, shown, names))
 
     @property
     def is_same_trace(self) -> bool:

@@ -1,6 +1,6 @@
 """Shared code of the policy pages: addresses, saving a draft, and the history of versions with its pages."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,18 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
+from handoffaudit.dashboard.policies.cases import CaseCounts, judge_saved
 from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
 from handoffaudit.handoffs import dry_runs, policy_cases
-from handoffaudit.handoffs.case_results import CaseResult, Status
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.policy import kinds
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.values import InvalidPolicy
 from handoffaudit.policy.versions import AS_SHIPPED, Change, NoSuchVersion, Stale, Table, Version, Versions
 from handoffaudit.validation.text import pluralize
-
-# Prompts change only what the LLM finds, and cases are judged without the LLM.
-_CASE_KINDS: Final = {*kinds.KINDS, Kind.HANDOFF_FILES} - {Kind.PROMPTS}
 
 R = TypeVar("R")
 
@@ -124,54 +120,6 @@ def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int
         except InvalidPolicy as invalid:
             draft.refuse(invalid)
         return None, 409
-
-
-@dataclass(frozen=True, slots=True)
-class CaseCounts:
-    """The kept cases that a change can affect: how many there are, how many were tested in time, and how many fail."""
-
-    total: int
-    tested: int = 0
-    failed: int = 0
-    of_types: bool = False
-
-    @property
-    def of_draft(self) -> str:
-        return self._describe("would fail", "would fail")
-
-    @property
-    def in_force(self) -> str:
-        return self._describe("fails now", "fail now")
-
-    def _describe(self, fails: str, fail: str) -> str:
-        if not self.total:
-            return ""
-        kept = "Kept cases of the changed types" if self.of_types else "Kept cases"
-        tested = f"{self.tested:,}" if self.tested == self.total else f"the first {self.tested:,} of {self.total:,}"
-        if not self.failed:
-            return f"{kept}: none of {tested} {fails}."
-        return f"{kept}: {self.failed:,} of {tested} {fails if self.failed == 1 else fail}."
-
-
-def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
-    """Test the kept cases of these types, or of all types, with the policies in force, for at most about a second."""
-    if kind not in _CASE_KINDS:
-        return CaseCounts(0)
-    return _judge(tenant, kind, types, lambda cases: policy_cases.judge_stored(tenant, cases))
-
-
-def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
-    """Test the kept cases of these types with a draft, for at most about a second. Nothing is stored."""
-    policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
-    return _judge(tenant, kind, types, lambda cases: [one for _, one in policy_cases.judge_within(cases, policy)])
-
-
-def _judge(tenant: Tenant, kind: Kind, types: Sequence[str], judge: Callable[[Any], list[CaseResult]]) -> CaseCounts:
-    # A rule also applies if `_output_type` in the data names its type, so cases of all types are tested.
-    types = () if kind is Kind.RULES else types
-    cases = policy_cases.of_types(tenant, types)
-    results = judge(cases)
-    return CaseCounts(cases.count(), len(results), sum(one.status is Status.FAILED for one in results), bool(types))
 
 
 def say_saved(

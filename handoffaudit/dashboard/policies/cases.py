@@ -1,7 +1,8 @@
-"""The pages of cases: the form on the page of a handoff, and the list of cases with their last results."""
+"""The pages of cases: the form on the page of a handoff, the list of cases, and the test of cases after a change."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib import messages
@@ -13,14 +14,16 @@ from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import Refused
-from handoffaudit.accounts.models import Role
+from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.handoffs.handoff_page import TEMPLATE as HANDOFF_TEMPLATE
 from handoffaudit.dashboard.handoffs.handoff_page import page_context
 from handoffaudit.dashboard.handoffs.sections import handoff_or_404
 from handoffaudit.handoffs import policy_cases
-from handoffaudit.handoffs.case_results import Status
+from handoffaudit.handoffs.case_results import CaseResult, Status
 from handoffaudit.handoffs.models import PolicyCase
+from handoffaudit.policy import kinds
+from handoffaudit.policy.models import Kind
 from handoffaudit.validation.text import pluralize
 
 PAGE_SIZE: Final = 50
@@ -28,6 +31,58 @@ _LISTED: Final = (
     *("handoff", "handoff_id", "handoff_type", "expected", "must_have", "must_not_have", "note"),
     *("created_by", "created_at", "result", "tested_at"),
 )
+
+
+# Prompts change only what the LLM finds, and cases are judged without the LLM.
+_CASE_KINDS: Final = {*kinds.KINDS, Kind.HANDOFF_FILES} - {Kind.PROMPTS}
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCounts:
+    """The kept cases that a change can affect: how many there are, how many were tested in time, and how many fail."""
+
+    total: int
+    tested: int = 0
+    failed: int = 0
+    of_types: bool = False
+
+    @property
+    def of_draft(self) -> str:
+        return self._describe("would fail", "would fail")
+
+    @property
+    def in_force(self) -> str:
+        return self._describe("fails now", "fail now")
+
+    def _describe(self, fails: str, fail: str) -> str:
+        if not self.total:
+            return ""
+        kept = "Kept cases of the changed types" if self.of_types else "Kept cases"
+        tested = f"{self.tested:,}" if self.tested == self.total else f"the first {self.tested:,} of {self.total:,}"
+        if not self.failed:
+            return f"{kept}: none of {tested} {fails}."
+        return f"{kept}: {self.failed:,} of {tested} {fails if self.failed == 1 else fail}."
+
+
+def judge_saved(tenant: Tenant, kind: Kind, types: Sequence[str] = ()) -> CaseCounts:
+    """Test the kept cases of these types, or of all types, with the policies in force, for at most about a second."""
+    if kind not in _CASE_KINDS:
+        return CaseCounts(0)
+    return _count(tenant, kind, types, lambda cases: policy_cases.judge_stored(tenant, cases))
+
+
+def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence[str]) -> CaseCounts:
+    """Test the kept cases of these types with a draft, for at most about a second. Nothing is stored."""
+    policy = policy_cases.CasePolicy.of_tenant(tenant, {kind: rows})
+    return _count(tenant, kind, types, lambda cases: [one for _, one in policy_cases.judge_within(cases, policy)])
+
+
+def _count(tenant: Tenant, kind: Kind, types: Sequence[str], judge: Callable[[Any], list[CaseResult]]) -> CaseCounts:
+    # A rule also applies if `_output_type` in the data names its type, so cases of all types are tested.
+    types = () if kind is Kind.RULES else types
+    cases = policy_cases.of_types(tenant, types)
+    results = judge(cases)
+    return CaseCounts(cases.count(), len(results), sum(one.status is Status.FAILED for one in results), bool(types))
 
 
 @require_role(Role.REVIEWER)

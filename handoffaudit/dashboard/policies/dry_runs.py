@@ -21,7 +21,8 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.policies import prompts, rules, schemas, strictness
-from handoffaudit.dashboard.policies.base import PolicyPage, judge_saved, say_saved
+from handoffaudit.dashboard.policies.base import PolicyPage, say_saved
+from handoffaudit.dashboard.policies.cases import judge_saved
 from handoffaudit.dashboard.policies.forms import Lines
 from handoffaudit.dashboard.policies.strictness_editor import type_name
 from handoffaudit.dashboard.safe_text import cut

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, require_role
-from handoffaudit.dashboard.policies.base import PolicyPage, conflict_message, finish, judge_saved
+from handoffaudit.dashboard.policies.base import PolicyPage, conflict_message, finish
+from handoffaudit.dashboard.policies.cases import judge_saved
 from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.dashboard.policies.labels import LONGEST_RULE_NAME, condition, demand, rule_lines, subject, types
 from handoffaudit.dashboard.policies.rule_editor import Editor, RuleEditor, editor_from, new_rule, rule_editor

@@ -20,15 +20,13 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, require_role
 from handoffaudit.dashboard.policies import base
 from handoffaudit.dashboard.policies.base import (
-    CaseCounts,
     PolicyPage,
     check_version,
     conflict_message,
     finish,
-    judge_draft,
-    judge_saved,
     save_or_refuse,
 )
+from handoffaudit.dashboard.policies.cases import CaseCounts, judge_draft, judge_saved
 from handoffaudit.dashboard.policies.forms import ALL_TYPES, LONGEST_KEPT, MODEL_SCOPES, SCOPES, USUAL, Draft
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial

@@ -22,7 +22,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.review import activity, decisions
 from handoffaudit.handoffs.review import undo as review_undo
-from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale
+from handoffaudit.handoffs.review.base import NothingToUndo, NotReviewable, ReviewError, Stale, find_reviewer
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.review.queue import count_pressing
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
@@ -66,7 +66,7 @@ def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpR
             reference=str(pk),
             note=note,
             actor=Actor.person(who.person),
-            to=activity.find_reviewer(who.tenant, name) if name else None,
+            to=find_reviewer(who.tenant, name) if name else None,
             seen_version=version,
         )
 

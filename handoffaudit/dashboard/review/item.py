@@ -18,9 +18,10 @@ from handoffaudit.dashboard.handoffs.activity import MOST_IN_REVIEW, activity_co
 from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.dashboard.handoffs.sections import choose_document
 from handoffaudit.dashboard.handoffs.verdict_findings import Finding, fold
-from handoffaudit.handoffs import lineage, queries
+from handoffaudit.handoffs import compare, queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.review import activity, decisions, queue, undo
+from handoffaudit.handoffs.review.base import list_reviewers
 from handoffaudit.handoffs.review.decisions import Decision
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
@@ -79,7 +80,7 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
         "claims": claims_of(
             verdict, document.value, sections.evidence_of(handoff, body), results=sections.results_of(handoff, verdict)
         ),
-        "lineage": lineage.compare_attempts(handoff),
+        "lineage": compare.compare_attempts(handoff),
         "in_review": True,
         **activity_context(who, handoff, limit=MOST_IN_REVIEW),
         "similar": queue.list_precedents(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],
@@ -206,7 +207,7 @@ def box_of(who: TenantMembership, handoff: Handoff) -> Box:
         may_undo = _may_undo(who, last) and last == undo.find_last_change(handoff)[0]
         return Box(waits, handoff.state in DECIDED, last, may_undo=may_undo)
     proposal, passed = decisions.find_proposal(handoff), activity.reassignment_of(handoff)
-    people = activity.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    people = list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
     is_own = bool(proposal and decisions.is_by(proposal, Actor.person(who.person)))
     needs_two = decisions.needs_four_eyes(handoff)
     agreed_to = proposal if proposal and not is_own else None

@@ -16,10 +16,10 @@ from handoffaudit.dashboard.navigation import TABS
 from handoffaudit.dashboard.review.item import Box, box_of
 from handoffaudit.dashboard.templatetags.ui import option, options
 from handoffaudit.dashboard.view_tabs import build_url
-from handoffaudit.diagnostics import retention_run, sample_tenants
+from handoffaudit.diagnostics import sample_tenants
 from handoffaudit.diagnostics.group_members import group_among, groups_by_key
 from handoffaudit.diagnostics.group_store import MOST_CODE_MUTES, MUTE_DAYS, USUAL_MUTE_DAYS
-from handoffaudit.diagnostics.models import CodeMute
+from handoffaudit.diagnostics.models import CodeMute, RetentionRun
 from handoffaudit.diagnostics.sample_tenants import Progress
 from handoffaudit.filter_fields import ChoiceFilter, FilterField
 from handoffaudit.handoffs.llm import client
@@ -159,7 +159,7 @@ def mute_code(context: RequestContext, code: str) -> dict[str, Any]:
 def show_removal(context: RequestContext, name: str) -> dict[str, Any]:
     """Render a note about the last removal of a kind of data by retention; nothing if nothing was removed."""
     data = Data(name)
-    return {"run": retention_run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}
+    return {"run": RetentionRun.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}
 
 
 @register.simple_tag

@@ -37,8 +37,8 @@ from handoffaudit.diagnostics.logs.search import (
 from handoffaudit.diagnostics.logs.write_plan import Piece, Write, digest_of, plan_writes
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.filter_fields import FilterError, Order
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.filters import CURSOR_REMEDY, NEWEST
-from handoffaudit.handoffs.ingest import store
 from handoffaudit.validation.logs.blocks import Block, cut_blocks
 from handoffaudit.validation.logs.lines import BadLine
 from handoffaudit.validation.logs.reader import read_bytes
@@ -207,7 +207,7 @@ class LogWriter:
         for read in reads:
             index.mark(read)
         texts = list(packing)
-        with store.write_turn(), transaction.atomic():
+        with write_turn(), transaction.atomic():
             ours = self._insert([one.row for one in made if one.tail is None])
             for one in made:
                 if one.tail is not None:

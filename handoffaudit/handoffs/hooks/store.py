@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from handoffaudit.accounts.keys import record_refusal
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import tool_results
+from handoffaudit.handoffs.db import write_turn
 from handoffaudit.handoffs.hooks.hook_events import Event, Name, deliverable_digest, digest, raw_digest
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.ingest.prepare import Receipt
-from handoffaudit.handoffs.ingest.store import write_turn
 from handoffaudit.handoffs.models import HandedOut, Handoff, HandoffBody, State
 from handoffaudit.handoffs.tool_results import ToolResultIn
 from handoffaudit.handoffs.transitions import Actor

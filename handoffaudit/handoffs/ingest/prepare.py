@@ -1,12 +1,9 @@
-"""Preparation of submissions for storage: parsing, batch splitting and the columns of a new handoff."""
+"""Preparation of submissions for storage: parsing, and the columns of a new handoff."""
 
 import hashlib
-import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +13,7 @@ from handoffaudit.accounts.keys import ANY_AGENT, AgentLimit
 from handoffaudit.handoffs.models import Handoff, State, ToolResult, id_at, new_id
 from handoffaudit.handoffs.tool_results import ToolResultIn, WrongToolResults, make_rows, read_beside
 from handoffaudit.validation import formats, json_text, submission
-from handoffaudit.validation.formats import framework, openai_agents
+from handoffaudit.validation.formats import framework, framework_traces
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.json_text import parse_json
 from handoffaudit.validation.layers.consistency import MAX_SKEW
@@ -25,38 +22,10 @@ from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of
 from handoffaudit.validation.text import trace_name
 from handoffaudit.validation.times import utc_text
 
-_VISIBLE = re.compile(rb"\S")
-
 
 def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
     """Read one submission, or a document that was sent alone; see `handoffaudit.validation.submission`."""
     return submission.read_submission(sent, declared_format, handoff_id, max_nesting=settings.MAX_NESTING)
-
-
-def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
-    """Return the raw bytes of each item of a batch, at most `most + 1` items.
-
-    `lines` selects NDJSON; otherwise the batch is a JSON array. The limit bounds memory, because millions of items
-    would take a hundred times the memory of the request body. Raise `ValueError` with the line and column if the JSON
-    array cannot be read.
-    """
-    if lines:
-        return list(islice(_split_lines(sent), most + 1))
-    try:
-        return json_text.split_array(sent, most)
-    except submission.UNREADABLE as error:
-        _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
-        messages = [f"{issue.message} {issue.hint}" for issue in issues]
-        raise ValueError(messages[0] if messages else f"The batch is not a JSON array: {error}.") from error
-
-
-def _split_lines(sent: bytes) -> Iterator[bytes]:
-    """Yield each line that is not blank."""
-    end = 0
-    while found := _VISIBLE.search(sent, end):
-        start, end = found.start(), sent.find(b"\n", found.start())
-        end = len(sent) if end < 0 else end
-        yield sent[sent.rfind(b"\n", 0, start) + 1 : end]
 
 
 def expand(sent: Submission) -> list[Submission]:
@@ -70,14 +39,14 @@ def expand(sent: Submission) -> list[Submission]:
     if b"trace.span" not in sent.document or sent.issues or sent.format not in (None, framework.NAME):
         return [sent]
     document, issues = parse_json(sent.document, max_depth=settings.MAX_NESTING)
-    if issues or not isinstance(document, dict) or not openai_agents.is_export(document):
+    if issues or not isinstance(document, dict) or not framework_traces.is_export(document):
         return [sent]
     return split_trace_export(sent, document) or [sent]
 
 
 def split_trace_export(sent: Submission, document: dict[str, Any]) -> list[Submission]:
     """Return a submission for each handoff of a trace export. An export may have no handoffs."""
-    parts = openai_agents.split_export(json_text.keep_digits(sent.document, document))
+    parts = framework_traces.split_export(json_text.keep_digits(sent.document, document))
     envelope = sent.envelope
     if len(parts) > 1:
         # Several handoffs cannot share an id. As retries of the same handoff, they would supersede each other.

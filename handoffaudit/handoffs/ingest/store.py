@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, compress
 from operator import attrgetter
@@ -14,7 +13,6 @@ from django.utils import timezone
 
 from handoffaudit.accounts.keys import AgentLimit, record_refusal
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.database_faults import WriteTurn
 from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, tool_results, transitions
 from handoffaudit.handoffs.ingest.prepare import (
     COLUMNS,
@@ -239,8 +237,7 @@ def _make_event_row(handoff: PreparedHandoff, sender: Actor, reason: str = "") -
 # The SQLSTATE of a deadlock.
 _DEADLOCK = "40P01"
 CLASH_TRIES = 5
-_one_writer = WriteTurn()
-_plain_writes = SharedWrites(_insert_plain, _one_writer, OperationalError)
+_plain_writes = SharedWrites(_insert_plain, db.ONE_WRITER, OperationalError)
 
 
 def accept(
@@ -328,7 +325,7 @@ def _refuse_agents(
         for one in prepared
     ]
     for agent in {one.refused_agent for one in kept if isinstance(one, Receipt)} - {""}:
-        with write_turn():
+        with db.write_turn():
             record_refusal(tenant, sender.agents, agent)
     return kept
 
@@ -343,7 +340,7 @@ def _store(
         for one, names in zip(handoffs, sent, strict=True):
             one.names = names
         try:
-            with write_turn(), transaction.atomic():
+            with db.write_turn(), transaction.atomic():
                 # Nearly all ids are new, so the first try does not look them up.
                 known = store_many(handoffs, sender, _find_existing(handoffs) if tried else {})
                 _store_results(handoffs, known, sender, grade)
@@ -371,16 +368,6 @@ def _store_results(
         if before is None or before.content_hash == handoff.content_hash
     ]
     tool_results.store_all(chain.from_iterable(kept), sender.name, grade)
-
-
-def write_turn() -> AbstractContextManager[object]:
-    """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
-
-    SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
-    next thread immediately. A caller that opens a transaction around `accept` must take this lock first. Otherwise, one
-    thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
-    """
-    return nullcontext() if db.is_postgresql() else _one_writer
 
 
 def _make_receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:

@@ -12,12 +12,13 @@ from django.db import transaction
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.accounts.models import Membership, Person, Tenant
 from handoffaudit.handoffs import legal_holds, queries
 from handoffaudit.handoffs.filters import parse_cursor
 from handoffaudit.handoffs.models import Comment, Handoff, PassedOn, ReviewHold
 from handoffaudit.handoffs.review.base import (
     MAX_NOTE,
+    MAY_DECIDE,
     WHAT_TO_KNOW,
     CommentTooLong,
     NoComment,
@@ -38,19 +39,12 @@ from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
 from handoffaudit.validation.text import clean, trim
 
-DECIDING = Role.list_including(Role.REVIEWER)
-
-# The condition for memberships of people who may decide. A disabled person cannot sign in.
-_MAY_DECIDE = Q(role__in=DECIDING, person__is_active=True)
-
 # The condition for assignments that still hold: no decision or proposal has ended them, and `to` may still decide.
 # Without the check of the membership, handoffs assigned to a person who left the tenant, or who may no longer decide,
 # would be in nobody's queue.
 _LASTS = Q(over=False) & (
-    Q(to=None) | Exists(Membership.objects.filter(_MAY_DECIDE, tenant=OuterRef("tenant"), person=OuterRef("to")))
+    Q(to=None) | Exists(Membership.objects.filter(MAY_DECIDE, tenant=OuterRef("tenant"), person=OuterRef("to")))
 )
-
-MOST_REVIEWERS = 500
 
 PUT_BACK = "put back into the queue"
 
@@ -74,7 +68,7 @@ def reassign(
     note = check_note(note)
     if to is None and not note:
         raise NoteRequired(WHAT_TO_KNOW)
-    if to is not None and not Membership.objects.filter(_MAY_DECIDE, tenant=tenant, person=to).exists():
+    if to is not None and not Membership.objects.filter(MAY_DECIDE, tenant=tenant, person=to).exists():
         raise NoReviewer(to.get_username())
     change = partial(_reassign, note=note, actor=actor, to=to)
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
@@ -231,23 +225,6 @@ def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet
 def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
     """Return the current assignments of a tenant."""
     return PassedOn.objects.filter(_LASTS, tenant=tenant, version=F("handoff__version"))
-
-
-def list_reviewers(tenant: Tenant) -> list[Person]:
-    """Return the people to whom a handoff can be assigned, sorted by name."""
-    return list(_reviewers(tenant).order_by("username")[:MOST_REVIEWERS])
-
-
-def find_reviewer(tenant: Tenant, name: str) -> Person:
-    """Return the reviewer with this name, ignoring case as sign-in does. Raise `NoReviewer`."""
-    found = None if "\x00" in name else _reviewers(tenant).filter(username__iexact=name).first()
-    if found is None:
-        raise NoReviewer(name)
-    return found
-
-
-def _reviewers(tenant: Tenant) -> "QuerySet[Person]":
-    return Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,24 @@
-"""The errors of refused review actions, with messages for the person, and the changes that all actions share."""
+"""The parts that all review actions share: errors with messages for the person, reviewers, and changes of a handoff."""
 
 from collections.abc import Callable
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.handoffs import db, long_poll, queries, transitions
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.text import trim
 
 MAX_NOTE = 5000
+
+MOST_REVIEWERS = 500
+
+DECIDING = Role.list_including(Role.REVIEWER)
+
+# The condition for memberships of people who may decide. A disabled person cannot sign in.
+MAY_DECIDE = Q(role__in=DECIDING, person__is_active=True)
 
 _APPROVING = "Write in the note why you approve a rejected handoff."
 
@@ -165,6 +172,23 @@ def check_note(note: str) -> str:
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))
     return note
+
+
+def list_reviewers(tenant: Tenant) -> list[Person]:
+    """Return the people to whom a handoff can be assigned, sorted by name."""
+    return list(_reviewers(tenant).order_by("username")[:MOST_REVIEWERS])
+
+
+def find_reviewer(tenant: Tenant, name: str) -> Person:
+    """Return the reviewer with this name, ignoring case as sign-in does. Raise `NoReviewer`."""
+    found = None if "\x00" in name else _reviewers(tenant).filter(username__iexact=name).first()
+    if found is None:
+        raise NoReviewer(name)
+    return found
+
+
+def _reviewers(tenant: Tenant) -> "QuerySet[Person]":
+    return Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
 
 
 def apply_change(

@@ -4,9 +4,9 @@ import random
 import threading
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from celery.signals import celeryd_after_setup, worker_shutting_down
@@ -19,10 +19,10 @@ from handoffaudit.accounts import audit
 from handoffaudit.handoffs import alerts, counts, leases, notify
 from handoffaudit.handoffs.counts import Total
 from handoffaudit.handoffs.db import release_connection
-from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
+from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.webhooks import messages
-from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
+from handoffaudit.handoffs.webhooks.client import Answer, Sender
 from handoffaudit.handoffs.webhooks.events import dispatch
 from handoffaudit.handoffs.webhooks.subscriptions import has_active, list_active
 from handoffaudit.validation.text import clean
@@ -162,37 +162,6 @@ def drain(*, reliable: bool = False) -> int:
     return tried
 
 
-_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "handoffaudit"}
-
-
-def post(sender: Sender, delivery: Delivery) -> Answer:
-    """Send one request with a new signature, and remove the secret and the signature from the answer."""
-    subscriber, body = delivery.subscriber, delivery.payload.encode()
-    headers = {
-        **_HEADERS,
-        "Handoffaudit-Event": delivery.event,
-        "Handoffaudit-Delivery": str(delivery.pk),
-        SIGNATURE_HEADER: sign(subscriber.secret, body, int(time.time())),
-    }
-    answer = sender.post(subscriber.address, body, headers)
-    # Some receivers echo the request.
-    text = answer.text.replace(subscriber.secret, "…").replace(headers[SIGNATURE_HEADER], "…")
-    return replace(answer, text=text)
-
-
-def post_message(sender: Sender, delivery: Delivery) -> Answer:
-    """Send one message to a chat. The address is the secret, so the request has no signature."""
-    subscriber = delivery.subscriber
-    return sender.post(subscriber.address, messages.make_body(subscriber.kind, delivery.payload), _HEADERS)
-
-
-def send(sender: Sender, delivery: Delivery) -> Answer:
-    kind = delivery.subscriber.kind
-    if kind == SubscriberKind.EMAIL:
-        return messages.send_mail(delivery)
-    return post_message(sender, delivery) if kind in messages.KINDS else post(sender, delivery)
-
-
 def describe_failure(answer: Answer) -> str:
     """Return why a delivery failed, with the text of the receiver's answer; an empty text if it was delivered."""
     response_text = f" Its answer: {answer.text}" if answer.text else ""
@@ -224,7 +193,7 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
     Otherwise, a delivery that always raises an exception would be retried forever and block all later deliveries.
     """
     try:
-        return send(sender, delivery)
+        return messages.send(sender, delivery)
     except Exception:
         log.exception("a delivery could not be tried", delivery=str(delivery.pk))
         return Answer(None, 0, error="An internal error prevented the delivery: see the log of the worker.")

@@ -14,10 +14,9 @@ from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.filters import first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
-from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
-from handoffaudit.handoffs.webhooks import events
+from handoffaudit.handoffs.webhooks import events, messages
 from handoffaudit.handoffs.webhooks.client import Answer, Sender
-from handoffaudit.handoffs.webhooks.delivery import notify_webhook_workers
+from handoffaudit.handoffs.webhooks.delivery import describe_failure, notify_webhook_workers
 
 TEST = "test"
 ASKED_AGAIN = "A person asked to send the delivery again."
@@ -106,9 +105,9 @@ def send_test(subscriber: Subscriber) -> Answer:
     delivery = Delivery(id=pk, tenant=subscriber.tenant, subscriber=subscriber, event=TEST, about=about, created_at=now)
     delivery.payload = payload
     with Sender() as sender:
-        answer = webhooks_delivery.send(sender, delivery)
+        answer = messages.send(sender, delivery)
     delivery.tries, delivery.last_status, delivery.last_ms = 1, answer.status, answer.ms
-    delivery.last_error = webhooks_delivery.describe_failure(answer)
+    delivery.last_error = describe_failure(answer)
     ended = timezone.now()
     delivery.delivered_at, delivery.gave_up_at = (ended, None) if answer.delivered else (None, ended)
     delivery.save(force_insert=True)

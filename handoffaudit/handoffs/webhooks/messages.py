@@ -1,4 +1,6 @@
-"""Messages about one event each: plain-text mails to people, and messages for Slack and Microsoft Teams.
+"""The forms of a delivery: signed requests, plain-text mails, and messages for Slack and Microsoft Teams.
+
+Each delivery is about one event.
 
 In each hour (`INTERVAL`), a person gets at most one mail about the same kind and level of alert, and one about its end.
 Slack takes `text` and `blocks` (incoming webhooks), Teams takes a message with an Adaptive Card (Workflows). Words of
@@ -8,9 +10,9 @@ senders are always plain text, so that they mention nobody and link nowhere.
 import smtplib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
@@ -20,14 +22,45 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.models import Delivery, SubscriberKind
 from handoffaudit.handoffs.transitions import REVIEWABLE
-from handoffaudit.handoffs.webhooks.client import Answer
-from handoffaudit.handoffs.webhooks.subscriptions import EventType
+from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
+from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS, EventType
 from handoffaudit.validation.layers import entry_of
 from handoffaudit.validation.text import clean
 
 LONGEST_SUBJECT = 150
 
 NOT_SET_UP = "E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMAIL_URL."
+
+_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "handoffaudit"}
+
+
+def send(sender: Sender, delivery: Delivery) -> Answer:
+    """Send a delivery in the form of its receiver. A failure is part of the answer and raises no error."""
+    kind = delivery.subscriber.kind
+    if kind == SubscriberKind.EMAIL:
+        return send_mail(delivery)
+    return _post_message(sender, delivery) if kind in KINDS else _post(sender, delivery)
+
+
+def _post(sender: Sender, delivery: Delivery) -> Answer:
+    """Send one request with a new signature, and remove the secret and the signature from the answer."""
+    subscriber, body = delivery.subscriber, delivery.payload.encode()
+    headers = {
+        **_HEADERS,
+        "Handoffaudit-Event": delivery.event,
+        "Handoffaudit-Delivery": str(delivery.pk),
+        SIGNATURE_HEADER: sign(subscriber.secret, body, int(time.time())),
+    }
+    answer = sender.post(subscriber.address, body, headers)
+    # Some receivers echo the request.
+    text = answer.text.replace(subscriber.secret, "…").replace(headers[SIGNATURE_HEADER], "…")
+    return replace(answer, text=text)
+
+
+def _post_message(sender: Sender, delivery: Delivery) -> Answer:
+    """Send one message to a chat. The address is the secret, so the request has no signature."""
+    subscriber = delivery.subscriber
+    return sender.post(subscriber.address, make_body(subscriber.kind, delivery.payload), _HEADERS)
 
 
 def send_mail(delivery: Delivery) -> Answer:
@@ -77,6 +110,9 @@ def _write(payload: dict[str, Any]) -> tuple[str, list[str]]:
         return f"Compliance in the week of {report['week']}", _write_report(report)
     if handoff := payload.get("handoff"):
         return _write_handoff(payload, handoff)
+    if (event := payload.get("event")) in EVENT_TEXTS:
+        subject = f"{event.capitalize()}: {EVENT_TEXTS[EventType(event)].meaning}"
+        return subject, [f"{subject}."]
     return "A test", ["This is a test of the messages about alerts, decisions and findings. No event caused it."]
 
 

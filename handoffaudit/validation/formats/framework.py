@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.formats import framework_records, openai_agents, telemetry
+from handoffaudit.validation.formats import framework_records, framework_traces
 from handoffaudit.validation.formats.base import (
     Document,
     Format,
@@ -33,14 +33,14 @@ from handoffaudit.validation.text import clean_or_empty
 NAME: Final = "framework"
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = (
-    openai_agents.FRAMEWORK,
+    framework_traces.OPENAI_AGENTS,
     framework_records.LANGGRAPH,
     framework_records.AUTOGEN,
     framework_records.GOOGLE_ADK,
     framework_records.A2A,
     framework_records.CREWAI,
     framework_records.LLAMA_INDEX,
-    telemetry.FRAMEWORK,
+    framework_traces.OPENTELEMETRY,
 )
 
 _SHAPE = Shape("framework", {})

@@ -1,7 +1,7 @@
 """Records that agent frameworks write: A2A, AutoGen, CrewAI, Google ADK, LangGraph and LlamaIndex.
 
 Each framework has a function that finds the handoff in a record, and a function that recognises the framework's other
-records. OpenAI Agents and OpenTelemetry have separate modules, `openai_agents` and `telemetry`.
+records. The traces of OpenAI Agents and OpenTelemetry are in the module `framework_traces`.
 """
 
 from typing import Any, Final

@@ -19,7 +19,15 @@ from handoffaudit.validation.formats.base import (
     id_issues,
     obj,
 )
-from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, Source, fallback_issue, judge_report
+from handoffaudit.validation.formats.file_report import (
+    FILE_SHAPE,
+    MARK,
+    Fallback,
+    FileFinding,
+    Source,
+    fallback_issue,
+    judge_report,
+)
 from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Code, Issue, Severity, make
 from handoffaudit.validation.json_text import compact
@@ -160,6 +168,52 @@ def references(document: Document) -> Iterable[Reference]:
         path, place = (entry.get("path"), ("path",)) if isinstance(entry, dict) else (entry, ())
         if isinstance(path, str) and "://" not in path[:20]:
             yield Reference(("artifacts", index, *place), path)
+
+
+def has_phase_failed(finding: FileFinding, *, strict: bool) -> bool:
+    """Return whether the phase failed.
+
+    With `strict`, only the handoff file counts, and the text of the response is ignored.
+    """
+    return finding.blocks or (strict and finding.source is not Source.HANDOFF_JSON)
+
+
+def _explain(finding: FileFinding, *, strict: bool) -> str:
+    """Describe the result of the file in one or two sentences."""
+    if finding.reason is None:
+        return "The handoff file was used."
+    unusable = f"The handoff file cannot be used ({finding.reason})"
+    if finding.fallback is None:
+        return f"{unusable}, and no response with a {MARK} block was sent."
+    if finding.fallback is Fallback.FAILED:
+        return f"{unusable}. {finding.no_block}"
+    if strict:
+        return f"{unusable}; the response has a {MARK} block, but the policy accepts only the file."
+    return f"{unusable}; the {MARK} block of the response was read instead."
+
+
+def describe_report(finding: FileFinding, *, strict: bool) -> dict[str, Any]:
+    """Return the result of a report as JSON values."""
+    return {
+        "source": str(finding.source),
+        "reason": finding.reason and str(finding.reason),
+        "fallback": finding.fallback and str(finding.fallback),
+        "reasons": list(finding.reasons),
+        "failed": has_phase_failed(finding, strict=strict),
+        "why": _explain(finding, strict=strict),
+        "issues": [_issue(issue.to_dict()) for issue in finding.issues],
+        "wrong_path": finding.wrong_path or None,
+    }
+
+
+def _issue(issue: dict[str, Any]) -> dict[str, Any]:
+    place = {name: issue["metadata"][name] for name in ("line", "column") if name in issue["metadata"]}
+    return {
+        "code": issue["code"],
+        "path": issue["field_path"],
+        "message": issue["message"],
+        "hint": issue["hint"],
+    } | place
 
 
 _FILE_EXAMPLE: Final[Document] = {

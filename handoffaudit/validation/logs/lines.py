@@ -1,12 +1,18 @@
-"""The types of log lines, and the agents, phase, events, level and trace that a line names."""
+"""The types of log lines, what a line names (agents, phase, events, level, trace), and the text of a line."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
-from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+from handoffaudit.validation.formats.base import integer
+from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source
+from handoffaudit.validation.json_text import to_json
+from handoffaudit.validation.text import clean, clean_or_empty
+from handoffaudit.validation.times import utc_text
 
 GATE_EVENTS: Final = ("VALIDATION", "SKIP", "ERROR", "DEBUG", "TRIGGER", "INFO", "WARNING")
 
@@ -221,3 +227,110 @@ def trace_of(line: Line) -> str:
             return line.run_id
         case _:
             return ""
+
+
+_LONGEST_ITERATION: Final = 40
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+# The escapes within the quotation marks of a health line: the letter after the backslash, and the character.
+ESCAPES: Final = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+_SHORT: Final = {char: "\\" + letter for letter, char in ESCAPES.items()}
+
+
+def health_line(report: Mapping[str, Any], finding: FileFinding, at: datetime) -> HealthLine:
+    """Return the health line of a report in which `report_flaws` finds nothing, with the time cut to the second."""
+    return HealthLine(
+        at=at.replace(microsecond=0),
+        agent=clean_or_empty(report.get("agent")),
+        phase=clean_or_empty(report.get("phase")),
+        source=finding.source,
+        reason=finding.reason,
+        fallback=finding.fallback,
+        runtime=clean_or_empty(report.get("runtime")),
+        iteration=_iteration(report.get("iteration")),
+        run_id=clean_or_empty(report.get("run_id")),
+    )
+
+
+def _iteration(value: object) -> str:
+    number = integer(value)
+    return "" if number is None else clean(str(number), _LONGEST_ITERATION)
+
+
+def write_health(line: HealthLine) -> str:
+    """Return the health line in the current form, without a line end.
+
+    A line without a reason has no `reason=`, so a search for `reason=` finds the unused files.
+
+    >>> from datetime import UTC, datetime
+    >>> from handoffaudit.validation.formats.file_report import Reason, Source
+    >>> at = datetime(2026, 2, 15, 0, 15, tzinfo=UTC)
+    >>> write_health(HealthLine(at, "planner", "plan", Source.TEXT_FALLBACK, Reason.SCHEMA_INVALID))
+    'agent=planner phase=plan source=text_fallback reason=schema_invalid timestamp=2026-02-15T00:15:00Z'
+    """
+    pairs = [("agent", line.agent), ("phase", line.phase), ("source", str(line.source))]
+    pairs += [("reason", str(line.reason))] if line.reason else []
+    pairs.append(("timestamp", utc_text(line.at)))
+    known = {"fallback": line.fallback, "runtime": line.runtime, "iter": line.iteration, "run": line.run_id}
+    pairs += [(key, str(value)) for key, value in known.items() if value]
+    return " ".join(f"{key}={_write_value(value)}" for key, value in pairs)
+
+
+def write_gate(line: GateLine) -> str:
+    """Return `[TIMESTAMP] [EVENT_TYPE] [COMPONENT] DETAILS`, without a line end.
+
+    This form has no escapes: characters that would break the line become a space, and `]` in a component becomes `)`.
+    """
+    component = _one_line(line.component).replace("]", ")")
+    return f"[{utc_text(line.at)}] [{line.event_type}] [{component}] {_one_line(line.details)}".rstrip()
+
+
+def write_trace(line: TraceLine) -> str:
+    """Return a JSON object without a line end, and without empty fields except `details`."""
+    fields: dict[str, Any] = {
+        "trace_id": line.trace_id,
+        "span_id": line.span_id,
+        "parent_span_id": line.parent_span_id,
+        "timestamp": utc_text(line.at),
+        "event_type": line.event_type,
+        "level": line.level,
+        "workflow": line.workflow,
+        "phase": line.phase,
+    }
+    known = {name: value for name, value in fields.items() if value}
+    known["details"] = line.details
+    if line.duration_ms is not None:
+        known["duration_ms"] = line.duration_ms
+    return json.dumps(to_json(line.extra | known), ensure_ascii=False, separators=(",", ":"))
+
+
+def _one_line(text: str) -> str:
+    return _BREAKS.sub(" ", text.encode("utf-8", "replace").decode()).strip()
+
+
+def _write_value(value: str) -> str:
+    """Return the value as a health line writes it, quoted where needed.
+
+    Half a surrogate pair becomes a question mark, because a text file cannot contain it.
+    """
+    value = value.encode("utf-8", "replace").decode()
+    if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
+        return value
+    return '"' + "".join(_escape(char) for char in value) + '"'
+
+
+def _has_space(value: str) -> bool:
+    return any(char.isspace() for char in value)
+
+
+def _escape(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if char.isprintable() or char == " ":
+        return char
+    return "".join(f"\\u{int.from_bytes(pair, 'big'):04x}" for pair in _pairs_of(char))
+
+
+def _pairs_of(char: str) -> list[bytes]:
+    encoded = char.encode("utf-16-be")
+    return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]

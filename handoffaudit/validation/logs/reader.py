@@ -14,7 +14,16 @@ import orjson
 
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 from handoffaudit.validation.json_text import MAX_DEPTH, could_be_deeper, to_json
-from handoffaudit.validation.logs.lines import GATE_EVENTS, TRACE_EVENTS, BadLine, GateLine, HealthLine, Line, TraceLine
+from handoffaudit.validation.logs.lines import (
+    ESCAPES,
+    GATE_EVENTS,
+    TRACE_EVENTS,
+    BadLine,
+    GateLine,
+    HealthLine,
+    Line,
+    TraceLine,
+)
 from handoffaudit.validation.text import closest, either, show, type_name
 
 
@@ -68,10 +77,6 @@ _PAIR = re.compile(r'[ \t]*([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"(?=[ \t]|$)|
 
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\nrt]))')
 
-_ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-
-_SHORT = {char: "\\" + letter for letter, char in _ESCAPED.items()}
-
 
 def read_pairs(text: str) -> dict[str, str]:
     """Return the key=value pairs of a text.
@@ -102,35 +107,7 @@ def unquote(text: str) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16)) if match[1] else _ESCAPED[match[2]]
-
-
-def write_value(value: str) -> str:
-    """Return the value as a health line writes it, quoted where needed.
-
-    Half a surrogate pair becomes a question mark, because a text file cannot contain it.
-    """
-    value = value.encode("utf-8", "replace").decode()
-    if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
-        return value
-    return '"' + "".join(_escape(char) for char in value) + '"'
-
-
-def _has_space(value: str) -> bool:
-    return any(char.isspace() for char in value)
-
-
-def _escape(char: str) -> str:
-    if char in _SHORT:
-        return _SHORT[char]
-    if char.isprintable() or char == " ":
-        return char
-    return "".join(f"\\u{int.from_bytes(pair, 'big'):04x}" for pair in _pairs_of(char))
-
-
-def _pairs_of(char: str) -> list[bytes]:
-    encoded = char.encode("utf-16-be")
-    return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]
+    return chr(int(match[1], 16)) if match[1] else ESCAPES[match[2]]
 
 
 # In bytes; a longer line is stored cut at this length. A stored line of this length may be cut, so it is not read.

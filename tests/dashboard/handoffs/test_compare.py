@@ -8,8 +8,8 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import lineage
-from handoffaudit.handoffs.lineage import find_accepted
+from handoffaudit.handoffs import compare
+from handoffaudit.handoffs.compare import find_accepted
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.handoff_page import address, payload, store
 from tests.pages import attributes, texts
@@ -102,7 +102,7 @@ def test_another_one_is_named_and_must_be_of_the_tenant(
 
 
 def test_a_document_that_is_not_compared_says_why(vik: Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineage, "LARGEST", 100)
+    monkeypatch.setattr(compare, "LARGEST", 100)
     passed(tenant, "large")
     assert "the accepted handoff is larger than 0 KiB" in vik.get(address(failed(tenant), "compare/")).text
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs import dry_runs, export, lineage, queries, recount
+from handoffaudit.handoffs import compare, dry_runs, export, queries, recount
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument, TraceFact
 from handoffaudit.handoffs.review import base, decisions, undo
@@ -137,7 +137,7 @@ def test_attempts_say_why_they_are_not_compared(tenant: Tenant) -> None:
     second = judged(tenant, payload(), handoff_id="b", retry_of="a")
     age(Handoff.objects.get(pk=first.pk))
     remove(tenant)
-    told = [attempt.why for attempt in lineage.compare_attempts(Handoff.objects.get(pk=second.pk))]
+    told = [attempt.why for attempt in compare.compare_attempts(Handoff.objects.get(pk=second.pk))]
     assert told == ["", "the document of attempt 1 was removed by retention"]
 
 

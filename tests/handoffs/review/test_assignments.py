@@ -7,7 +7,15 @@ from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
 from handoffaudit.handoffs.review import activity, queue, undo
-from handoffaudit.handoffs.review.base import NoReviewer, NoteRequired, NoteTooLong, NotPassedOn, NotReviewable, Stale
+from handoffaudit.handoffs.review.base import (
+    NoReviewer,
+    NoteRequired,
+    NoteTooLong,
+    NotPassedOn,
+    NotReviewable,
+    Stale,
+    list_reviewers,
+)
 from handoffaudit.handoffs.review.undo import find_decision
 from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.review.support import colleague, decide, now, pass_on, take_back, told
@@ -77,7 +85,7 @@ def test_only_who_may_decide_here_can_get_it(
         with pytest.raises(NoReviewer, match=person.username):
             pass_on(handoff, reviewer, to=person)
     assert told(handoff) == []
-    assert [person.username for person in activity.list_reviewers(tenant)] == ["reviewer"]
+    assert [person.username for person in list_reviewers(tenant)] == ["reviewer"]
 
 
 def assign(handoff: Handoff, person: Person, to: Person | None, note: str = "", seen: int | None = None) -> Handoff:

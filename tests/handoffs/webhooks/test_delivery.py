@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import delivery, events, log
+from handoffaudit.handoffs.webhooks import delivery, events, log, messages
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from tests.handoffs.support import at_once, judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
@@ -152,7 +152,7 @@ def test_what_cannot_even_be_tried_counts_as_a_try(
     def broken(*_: object) -> None:
         raise RuntimeError("our own bug")
 
-    monkeypatch.setattr(webhooks_delivery, "post", broken)
+    monkeypatch.setattr(messages, "send", broken)
     subscribe()
     happen(tenant)
     assert webhooks_delivery.drain() == 1

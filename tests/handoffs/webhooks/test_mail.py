@@ -209,3 +209,9 @@ def test_each_line_of_a_message_is_one_line() -> None:
     subject, lines = write_text({"group": group})
     assert len(lines) == 5
     assert len("\n".join([subject, *lines]).splitlines()) == 6
+
+
+def test_an_event_without_a_text_of_its_own_is_no_test() -> None:
+    subject, lines = write_text({"event": "assignment"})
+    assert subject == "Assignment: somebody assigns a handoff to a person or to nobody"
+    assert "test" not in "".join(lines)

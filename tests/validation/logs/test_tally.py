@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.logs.lines import Kind, write_gate, write_health, write_trace
 from handoffaudit.validation.logs.reader import LONGEST_LINE, read_bytes
 from handoffaudit.validation.logs.sums import Counts, Tally
 from handoffaudit.validation.logs.tally import tally
-from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
 from tests.scale import examples
-from tests.validation.logs.test_writer import GATES, HEALTH, TRACES
+from tests.validation.logs.test_lines import GATES, HEALTH, TRACES
 
 ZONES = st.sampled_from(["", "Z", "z", "+01:00", "-0500", "+05:30", "+02", " UTC", "+24:00", "Q"])
 STAMPS = st.builds(

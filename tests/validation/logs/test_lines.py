@@ -6,9 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
-from handoffaudit.validation.logs.lines import GATE_EVENTS, TRACE_EVENTS, GateLine, HealthLine, TraceLine
+from handoffaudit.validation.logs.lines import (
+    GATE_EVENTS,
+    TRACE_EVENTS,
+    GateLine,
+    HealthLine,
+    TraceLine,
+    write_gate,
+    write_health,
+    write_trace,
+)
 from handoffaudit.validation.logs.reader import read_bytes
-from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
 from tests.scale import examples
 
 AT = datetime(2026, 2, 15, 0, 15, tzinfo=UTC)

@@ -1,10 +1,18 @@
-"""Records of the OpenAI Agents SDK: trace exports with spans. A span of the type `handoff` is a handoff."""
+"""Handoffs in traces: trace exports of the OpenAI Agents SDK, and handoffs that the server finds in OpenTelemetry.
+
+In an export of the SDK, a span of the type `handoff` is a handoff. For a handoff in OpenTelemetry, the server makes the
+document that it stores, and reads this document.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from handoffaudit.validation.formats.base import (
+    DELEGATION,
+    HANDOFF,
     Document,
     Framework,
     NativeHandoff,
@@ -14,6 +22,8 @@ from handoffaudit.validation.formats.base import (
     text_data,
     time_of,
 )
+from handoffaudit.validation.telemetry.handoff_rules import INFERENCE_TEXTS, RULE_TEXTS, Found
+from handoffaudit.validation.text import clean_or_empty
 
 _SPAN: Final = "trace.span"
 # This is a tuple because a document may have a list or an object in `object`. A set cannot look these up.
@@ -51,7 +61,7 @@ def split_export(document: Document) -> list[Document]:
     return parts
 
 
-def find(document: Document) -> NativeHandoff | None:
+def _find_in_export(document: Document) -> NativeHandoff | None:
     """Return the handoff of an export with exactly one handoff, or of a handoff span; None for other documents."""
     if document.get("object") == _SPAN:
         return _read_span(document, (), [])
@@ -105,13 +115,104 @@ def _is_transfer(name: object, target: object) -> bool:
     return name.lower().removeprefix("transfer_to_") == _NOT_IN_TOOL_NAMES.sub("_", target.lower())
 
 
-def resembles(document: Document) -> bool:
+def _resembles_export(document: Document) -> bool:
     return is_export(document) or document.get("object") == _SPAN
 
 
-FRAMEWORK: Final = Framework(
+OPENAI_AGENTS: Final = Framework(
     name="a trace export of OpenAI Agents",
     wanted='a span whose span_data has the type "handoff"',
-    find=find,
-    resembles=resembles,
+    find=_find_in_export,
+    resembles=_resembles_export,
+)
+
+
+_TYPE: Final = "opentelemetry.handoff"
+_ENDS: Final = ("source", "target", "data")
+
+
+def make_document(found: Found) -> Document:
+    """Return the document of a handoff that a rule found in a trace."""
+    span = found.span
+    return {
+        "type": _TYPE,
+        "trace_id": span.trace_id,
+        "span_id": span.span_id,
+        "span_name": span.name,
+        "started_at": moment_of(span.started).isoformat(),
+        "rule": found.rule,
+        "inferred": found.inferred,
+        "handoff_type": found.handoff_type,
+        "source": found.source,
+        "target": found.target,
+        "data": found.data,
+    }
+
+
+def moment_of(nanoseconds: int) -> datetime:
+    """Return the time of a span, in whole microseconds."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+
+
+def _find_in_trace(document: Document) -> NativeHandoff | None:
+    if not _resembles_trace(document):
+        return None
+    return NativeHandoff(
+        source=document.get("source"),
+        target=document.get("target"),
+        source_at=("source",),
+        target_at=("target",),
+        data=obj(document.get("data")),
+        handoff_type=DELEGATION if document.get("handoff_type") == DELEGATION else HANDOFF,
+        trace_id=document.get("trace_id"),
+        at=time_of(document.get("started_at")),
+    )
+
+
+def _resembles_trace(document: Document) -> bool:
+    return document.get("type") == _TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The span and the rule that show a handoff in a trace.
+
+    `inferred` maps each inferred field (`source`, `target` or `data`) to a key of `INFERENCE_TEXTS`.
+    """
+
+    trace_id: str
+    span_id: str
+    span_name: str
+    rule: str
+    inferred: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Return a sentence such as "Read from a trace; target inferred from the next agent span"."""
+        parts = [f"{end} inferred from {INFERENCE_TEXTS[how]}" for end, how in self.inferred.items()]
+        return f"{'; '.join(['Read from a trace', *parts])}."
+
+    @property
+    def rule_text(self) -> str:
+        return RULE_TEXTS[self.rule]
+
+
+def origin_of(document: Any) -> Origin | None:
+    """Return the origin of a handoff that was found in a trace, or None for any other document."""
+    if not isinstance(document, dict) or not _resembles_trace(document):
+        return None
+    rule, stated = clean_or_empty(document.get("rule")), obj(document.get("inferred"))
+    if rule not in RULE_TEXTS:
+        return None
+    inferred = {end: how for end in _ENDS if (how := clean_or_empty(stated.get(end))) in INFERENCE_TEXTS}
+    trace_id, span_id, span_name = (clean_or_empty(document.get(name)) for name in ("trace_id", "span_id", "span_name"))
+    return Origin(trace_id, span_id, span_name, rule, inferred)
+
+
+OPENTELEMETRY: Final = Framework(
+    name="a handoff that was read from an OpenTelemetry trace",
+    wanted="spans to /v1/traces, from which the server makes such documents",
+    find=_find_in_trace,
+    resembles=_resembles_trace,
 )

@@ -62,7 +62,7 @@ def test_many_handoffs_go_in_few_requests(create: Callable[..., Client], server:
     for number in range(3 * MOST_LINES):
         client.send("a", "b", number)
     found = server.wait_for(3 * MOST_LINES)
-    assert [one["document"]["data"] for one in found] == list(range(3 * MOST_LINES))
+    assert [one["document"]["data"]["value"] for one in found] == list(range(3 * MOST_LINES))
     assert client.flush(60)
     assert len(server.requests) < 100
     assert client.stats() == {"sent": 750, "waiting": 0, "dropped": 0, "refused": 0, "failed": 0, "adopted": 0}

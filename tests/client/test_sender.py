@@ -284,6 +284,23 @@ def test_a_closed_idle_connection_is_opened_again(create: Callable[..., Client],
     assert client.gate("a", "b", 2).state == "accepted"
 
 
+def test_the_first_gate_after_an_outage_sends_the_tool_results_before_it(
+    create: Callable[..., Client], server: FakeServer
+) -> None:
+    """The verdict depends on the results, and the pauses of a long outage last up to a minute."""
+    client = create()
+    server.stop()
+    client.send("a", "b", {}, trace="t")
+    assert client.gate("a", "b", {}, trace="t", timeout=0.1).state == "unverified"
+    server.start()
+    assert client._sender is not None
+    assert client._sender.is_away
+    client._sender._not_before += 100
+    client.tool_result("get", 17, trace="t")
+    assert client.gate("a", "b", {"number": 17}, trace="t").state == "accepted"
+    assert [one["result"] for one in server.tool_results["t"]] == [17]
+
+
 def test_a_flush_waits_for_what_was_there_when_it_began(
     create: Callable[..., Client], server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

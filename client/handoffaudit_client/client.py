@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 
 from handoffaudit_client.identity import new_id, to_name
 from handoffaudit_client.notices import Notices
@@ -165,9 +166,9 @@ class Client:
     ) -> Verdict:
         """Submit a handoff, and return the verdict, which is true if the target may start.
 
-        First waits at most 2 seconds until earlier handoffs and tool results are sent, because the verdict depends on
-        them. Then waits at most `timeout` seconds for the verdict. If the verdict is still open, for example because
-        the handoff is held, waits at most `wait` seconds more for the decision.
+        Waits at most `timeout` seconds for the verdict, and of these at most 2 until earlier handoffs and tool results
+        are sent, because the verdict depends on them. If the verdict is still open, for example because the handoff is
+        held, waits at most `wait` seconds more for the decision.
 
         Never raises because of the server. Without a usable answer, the verdict is true and `unverified`, and the
         handoff is sent later. With `on_unreachable="stop"`, the verdict is false and `unreachable`, and the handoff is
@@ -200,13 +201,13 @@ class Client:
 
         if self._server is None or self._sender is None:
             return self._without_verdict("the client has no address or no key", handoff_id)
-        if not self._sender.is_away:
-            self._sender.flush(min(_SETTLE_SECONDS, timeout / 2))
+        until = time.monotonic() + timeout
+        self._sender.flush(min(_SETTLE_SECONDS, timeout / 2), once=True)
         # The decision may come in a later `Verdict.wait`.
         passed = lambda: self._parents.add(trace, target, handoff_id)  # noqa: E731
         gate = Gate(self._server, self._notices, line[1:], handoff_id, target, passed)
         try:
-            verdict = gate.ask(timeout)
+            verdict = gate.ask(until - time.monotonic())
         except Unreachable as error:
             self._notices.warn("away", f"{error}.")
             if self.on_unreachable == "pass":

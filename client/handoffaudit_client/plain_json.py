@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 
 TYPE_CHECKING = False
@@ -18,6 +19,10 @@ DEEPEST = 58
 _MOST_PARTS = 100_000
 
 _LONGEST_TEXT = 1024 * 1024
+
+# A file in base64, such as an image: no LLM reads it as text, and its characters exceed each token budget.
+_LONGEST_FILE = 4_096
+_FILE = re.compile(rf"(?<![\w+/-])[A-Za-z0-9+/_-]{{{_LONGEST_FILE},}}={{0,2}}")
 
 # The server reads longer numbers as floating point, or not at all.
 _MOST_BITS = 64
@@ -94,6 +99,8 @@ class _Converter:
         return self.convert(_simplify(value), depth + 1)
 
     def _text(self, text: str) -> str:
+        if len(text) >= _LONGEST_FILE:
+            text = _FILE.sub(lambda file: _cut_text(file[0], 1_000), text)
         if len(text) > _LONGEST_TEXT:
             text = _cut_text(text, _LONGEST_TEXT)
         self._characters -= len(text)
@@ -160,7 +167,7 @@ def _of_bytes(raw: bytes) -> Any:
     except UnicodeDecodeError:
         import base64
 
-        return {"bytes": len(raw), "base64": base64.b64encode(raw[:_LONGEST_TEXT]).decode()}
+        return {"bytes": len(raw), "base64": base64.b64encode(raw[:_LONGEST_FILE]).decode()}
 
 
 def _of_object(value: Any, kind: type) -> Any:  # noqa: C901, PLR0911 (one for each kind of value)

@@ -162,18 +162,20 @@ class Sender:
         """Return whether the last try to send failed."""
         return self._failures > 0
 
-    def flush(self, timeout: float) -> bool:
+    def flush(self, timeout: float, *, once: bool = False) -> bool:
         """Wait until all lines that this process has appended so far are sent, refused or dropped.
 
-        Return False if this takes longer than `timeout` seconds, or if the sender is closed before.
+        Return False if this takes longer than `timeout` seconds, if the sender is closed before, or, with `once`, if a
+        try fails or the server asked for a pause.
         """
         until = time.monotonic() + timeout
+        failures = self._failures
         marks = [(spool, spool.appended) for spool in self._spools]
         if not self._is_told_to_wait:
             self._not_before = 0.0
         while not all(spool.has_settled(number) for spool, number in marks):
             left = until - time.monotonic()
-            if left <= 0 or self._is_closed:
+            if left <= 0 or self._is_closed or (once and (self._is_told_to_wait or self._failures > failures)):
                 return False
             # While the server is away, this starts only one early try, after which the thread waits out its pause.
             self._hurry.set()

@@ -60,7 +60,7 @@ class Submissions:
             "source_agent_id": source,
             "target_agent_id": target,
             "handoff_type": to_name(type or "handoff"),
-            "data": to_plain(data),
+            "data": _to_data(to_plain(data)),
         }
         if call_chain:
             document["call_chain"] = [to_name(agent) for agent in call_chain]
@@ -162,6 +162,13 @@ def _cut_part(holder: dict[str, Any], name: str, share: int) -> dict[str, Any]:
     most = MOST_BYTES // share
     is_long = name in holder and len(to_bytes(encode(holder[name]))) > most
     return {**holder, name: shorten(holder[name], most)} if is_long else holder
+
+
+def _to_data(data: Any) -> Any:
+    """Return an object or a text, because the server takes no other data."""
+    if isinstance(data, list):
+        return {"items": data} if data else {}
+    return {"value": data} if isinstance(data, (int, float)) else data
 
 
 def _to_object(context: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Tests of the JSON of any value."""
 
+import base64
 import dataclasses
 import datetime
 import decimal
@@ -115,6 +116,18 @@ def test_a_value_becomes_json(value: Any, plain: Any) -> None:
     found = to_plain(value)
     assert found == plain
     json.loads(to_bytes(encode(found)))
+
+
+def test_files_are_cut_because_no_llm_reads_their_characters() -> None:
+    picture = bytes(range(256)) * 100
+    encoded = base64.b64encode(picture).decode()
+    cut = f"{encoded[:1_000]}… [cut: longer than 1,000 characters]"
+    message = {"image_url": {"url": f"data:image/png;base64,{encoded}"}}
+    assert to_plain(message) == {"image_url": {"url": f"data:image/png;base64,{cut}"}}
+    assert to_plain(picture) == {"bytes": len(picture), "base64": cut}
+    assert to_plain(picture[:1_000])["base64"] == base64.b64encode(picture[:1_000]).decode()
+    words = "Acme delivers " * 1_000
+    assert to_plain(words) == words
 
 
 def test_a_generator_is_left_to_its_user() -> None:

@@ -101,6 +101,25 @@ def test_evidence_may_be_a_dict_or_a_text(client: Client, server: FakeServer) ->
     assert second["context"] == {"context": "A question"}
 
 
+@pytest.mark.parametrize(
+    ("data", "sent"),
+    [
+        (["Acme", "Berg"], {"items": ["Acme", "Berg"]}),
+        ([], {}),
+        (0, {"value": 0}),
+        (False, {"value": False}),
+        (2.5, {"value": 2.5}),
+        ("Acme", "Acme"),
+        (None, None),
+    ],
+)
+def test_lists_and_numbers_become_objects(client: Client, server: FakeServer, data: Any, sent: Any) -> None:
+    """The server takes an object or a text, and rejects any other data."""
+    client.send("a", "b", data)
+    (arrived,) = server.wait_for(1)
+    assert arrived["document"]["data"] == sent
+
+
 def test_large_tables_stay_readable_to_the_server(client: Client, server: FakeServer) -> None:
     rows = [{f"column {number}": "a cell with some text" for number in range(20)}] * 20
     tables = {f"table {number}": rows for number in range(40)}

@@ -62,7 +62,7 @@ def test_many_handoffs_go_in_few_requests(create: Callable[..., Client], server:
     for number in range(3 * MOST_LINES):
         client.send("a", "b", number)
     found = server.wait_for(3 * MOST_LINES)
-    assert [one["document"]["data"] for one in found] == list(range(3 * MOST_LINES))
+    assert [one["document"]["data"]["value"] for one in found] == list(range(3 * MOST_LINES))
     assert client.flush(60)
     assert len(server.requests) < 100
     assert client.stats() == {"sent": 750, "waiting": 0, "dropped": 0, "refused": 0, "failed": 0, "adopted": 0}
@@ -282,6 +282,23 @@ def test_a_closed_idle_connection_is_opened_again(create: Callable[..., Client],
     server.stop()
     server.start()
     assert client.gate("a", "b", 2).state == "accepted"
+
+
+def test_the_first_gate_after_an_outage_sends_the_tool_results_before_it(
+    create: Callable[..., Client], server: FakeServer
+) -> None:
+    """The verdict depends on the results, and the pauses of a long outage last up to a minute."""
+    client = create()
+    server.stop()
+    client.send("a", "b", {}, trace="t")
+    assert client.gate("a", "b", {}, trace="t", timeout=0.1).state == "unverified"
+    server.start()
+    assert client._sender is not None
+    assert client._sender.is_away
+    client._sender._not_before += 100
+    client.tool_result("get", 17, trace="t")
+    assert client.gate("a", "b", {"number": 17}, trace="t").state == "accepted"
+    assert [one["result"] for one in server.tool_results["t"]] == [17]
 
 
 def test_a_flush_waits_for_what_was_there_when_it_began(

@@ -23,7 +23,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command
+from langgraph.types import Command, Send
 from langgraph_supervisor import create_supervisor
 from langgraph_supervisor.handoff import create_handoff_tool as supervisor_tool
 from langgraph_swarm import create_handoff_tool, create_swarm
@@ -161,6 +161,18 @@ def test_nodes_that_go_to_others_hand_over_their_updates(server, audit):
     assert routes(server) == STORY
     assert data(server) == [QUESTION, {"supplier": "Acme", "price": 12.4}, {"supplier": "Acme"}, "Checked."]
     assert {one["trace_id"] for one in server.handoffs.values()} == {"order-18"}
+
+
+def test_a_node_that_sends_several_tasks_to_one_node_hands_over_each(server, audit):
+    tasks = [{"task": f"Ask {name}."} for name in ("Acme", "Berg", "Cole")]
+    builder = StateGraph(MessagesState)
+    builder.add_node("triage", lambda _: Command(goto=[Send("researcher", task) for task in tasks]))
+    builder.add_node("researcher", lambda _: {})
+    builder.add_edge(START, "triage")
+    run(builder.compile(), configured(HandoffCallback(audit)))
+    assert audit.flush()
+    assert routes(server) == [("triage", "researcher")] * 3
+    assert data(server) == tasks
 
 
 def test_only_named_nodes_count_as_agents(server, audit):

@@ -72,6 +72,12 @@ def test_what_the_tool_adds_to_the_arguments_is_evidence() -> None:
     assert found == ["Mia Garcia", "Order … left on 2024-05-12.", "…", "delivered", "54.2"]
 
 
+def test_the_time_of_a_flight_on_the_day_of_the_arguments_is_evidence() -> None:
+    given = evidence({"departure": "2026-12-05T09:30:00+01:00"}, {"date": "2026-12-05"})
+    assert not codes(judged("The flight leaves at 9:30 AM.", given))
+    assert "grounding.date" in codes(judged("The flight leaves at 9:40 AM.", given))
+
+
 def test_an_earlier_result_keeps_a_value_that_a_later_call_repeats() -> None:
     given = (*evidence({"id": "W123"}), *evidence({"id": "W123", "paid": True}, {"id": "W123"}, call_id="call_18"))
     assert "grounding.identifier" not in codes(judged("It is about order W123.", given))

@@ -66,11 +66,14 @@ class NodeObserver(BaseCallbackHandler):
         if (node := self._nodes.pop(run_id)) is None:
             return
         name, trace, inputs = node
+        # Several `Send`s of a command may go to the same node.
+        number = 0
         for command in outputs if isinstance(outputs, list) else [outputs]:
             for target, update in commands.destinations_of(command):
+                number += 1
                 if target not in (name, _END) and (self.agents is None or target in self.agents):
                     data = messages.lift(None, update or inputs)
-                    self.hand_over(name, target, data, trace, f"{run_id} {target}", inputs)
+                    self.hand_over(name, target, data, trace, f"{run_id} {number}", inputs)
         if (back := commands.hand_back_of(outputs)) is not None:
             target, call_id = back
             self.hand_over(name, target, messages.lift(None, outputs), trace, call_id, inputs)

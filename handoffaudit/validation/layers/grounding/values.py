@@ -41,6 +41,8 @@ _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){
 _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
+# The time of `2026-02-15T09:30:00.250Z`, whose fraction and offset are no values of their own.
+_TIME_OF_MOMENT = re.compile(r"[Tt](\d\d:[0-5]\d(?::[0-5]\d)?)(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\w:])", re.A)
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
 # In a text that is not JSON, a backslash before a lower-case word begins a command of LaTeX, such as `\nu`.
@@ -53,7 +55,6 @@ _AMOUNT = frozenset({"number", "unit"})
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
 _END_OF_NAME = ".'\u2019&-"
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
-
 
 _start = attrgetter("start")
 
@@ -173,7 +174,7 @@ def _month_dates(text: str) -> Iterator[TextValue]:
 
 def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
     """Yield all values written in digits; without `amounts`, leave out numbers, the most frequent kind."""
-    done, size = 0, len(text)
+    done, day, size = 0, 0, len(text)
     for match in _FIGURES.finditer(text):
         start, end = match.span()
         if start < done:
@@ -181,7 +182,11 @@ def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
         form = match.lastgroup
         before = text[start - 1] if start else " "
         after = text[end] if end < size else " "
-        if before.isalnum() or before in "_#" or (form in _AMOUNT and (after.isalpha() or after == "_")):
+        moment = _TIME_OF_MOMENT.match(text, start - 1) if form == "time" and before in "Tt" else None
+        if moment and (start - 1 == day or not text[start - 2 : start - 1].isalnum()):
+            done = moment.end()
+            yield TextValue("time", start, moment.end(1), moment[1])
+        elif before.isalnum() or before in "_#" or (form in _AMOUNT and (after.isalpha() or after == "_")):
             start, end = _identifier_around(text, start, end)
             done = end
             value = _identifier(text[start:end], start)
@@ -189,15 +194,12 @@ def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
                 yield value
         elif form == "date":
             yield TextValue("date", start, end, match.group())
+            day = end
         elif form == "time":
             yield TextValue("time", start, end, match.group())
         elif amounts and not (before == "-" and start > 1 and text[start - 2].isalpha()):
-            whole = match.group()
-            if form == "number":
-                yield TextValue("number", start, end, whole, whole)
-            else:
-                unit = match["unit"]
-                yield TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
+            whole, unit = match.group(), match["unit"] or ""
+            yield TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
 
 
 def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:

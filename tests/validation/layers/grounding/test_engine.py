@@ -53,6 +53,17 @@ def test_another_spelling_is_grounded(claim: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "claim",
+    ["2026-11-02T09:30:00Z", "2026-11-02T09:30:00.000Z", "2026-11-02 09:30", "on November 2nd, 2026 at 9:30 AM"],
+)
+@pytest.mark.parametrize("given", ["2026-11-02T09:30:00+00:00", "2026-11-02T09:30:00.092560Z", "2026-11-02T09:30"])
+def test_a_moment_is_its_day_and_its_time_in_each_spelling(claim: str, given: str) -> None:
+    index = SourceIndex.of([Source("context.placed_at", given)])
+    assert {mark.status for mark in values(claim, index)} == {"grounded"}
+    assert [mark.text for mark in values(claim.replace("9:30", "9:40"), index) if mark.status == "ungrounded"]
+
+
+@pytest.mark.parametrize(
     ("claim", "why"),
     [
         ("some 1.2k euros", "rounded from 1,200.50"),

@@ -14,7 +14,7 @@ from handoffaudit.validation.layers.base import NotCheckedError, Subject
 from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.findings import BY_KIND, CODES, findings_of
-from handoffaudit.validation.layers.grounding.mentions import SourceNames, is_confidence, is_order, states_nothing
+from handoffaudit.validation.layers.grounding.mentions import SourceNames, describes_run, is_order, states_nothing
 from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.layers.grounding.reported import Reported, report
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
@@ -133,7 +133,7 @@ def _report(
     subject: Subject, claims: tuple[Claim, ...], unjudged: Sequence[Claim], index: SourceIndex
 ) -> tuple[Claim, ...]:
     """Return all claims, with the values of the unjudged claims marked as grounded or reported."""
-    chosen = [claim for claim in unjudged if not is_confidence(claim)]
+    chosen = [claim for claim in unjudged if not describes_run(claim)]
     if not chosen:
         return claims
     reported = _reported_of(subject)

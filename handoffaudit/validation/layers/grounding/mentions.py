@@ -213,7 +213,14 @@ ORDERS: Final = frozenset({"creative", "implementation"})
 
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
 
-_HOW_SURE: Final = ("confidence",)
+# What an agent or its framework records about its own run. No source has these values.
+_OF_THE_RUN: Final = frozenset(
+    {
+        *("confidence", "run_id", "trace_id", "span_id", "thread_id", "tool_call_id", "checkpoint_id"),
+        *("elapsed_ms", "elapsed_seconds", "latency_ms", "duration_ms"),
+        *("tokens_used", "input_tokens", "output_tokens", "prompt_tokens", "completion_tokens", "total_tokens"),
+    }
+)
 
 
 def is_order(record: Record) -> bool:
@@ -225,19 +232,19 @@ def is_order(record: Record) -> bool:
 def states_nothing(claim: Claim) -> bool:
     """Return whether the text of a claim states nothing that a source can confirm.
 
-    This is true for JSON, which is the output of a program, and for a confidence of one word or number. It is also true
-    for a single word in a general field such as `content` or `text`.
+    This is true for JSON, which is the output of a program, and for one word or number about the run of the agent, such
+    as `confidence` or `elapsed_ms`. It is also true for a single word in a general field such as `content` or `text`.
     """
     text = claim.text.strip()
-    if is_confidence(claim):
+    if describes_run(claim):
         return len(text.split(maxsplit=1)) < 2
     if is_json(text):
         return True
     return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2
 
 
-def is_confidence(claim: Claim) -> bool:
-    return claim.location[-1:] == _HOW_SURE
+def describes_run(claim: Claim) -> bool:
+    return bool(claim.location) and claim.location[-1] in _OF_THE_RUN
 
 
 def puts_out(record: Record) -> bool:

@@ -70,9 +70,10 @@ def test_hostile_names_and_contexts_are_only_looked_up() -> None:
     assert grounding(judged(name, {"text": "Room 4711 is free."}, {"x": name * 100}))[0] != "error"
 
 
-def test_how_sure_a_sender_is_needs_no_source() -> None:
+def test_what_an_agent_says_of_its_own_run_needs_no_source() -> None:
     assert told(judged("assistant", {"confidence": 0.8})) == []
     assert told(judged("assistant", {"share": 0.8})) == ["grounding.number"]
+    assert told(judged("assistant", {"run_id": "8f80e01c-1296", "elapsed_ms": 1532, "total_tokens": 2411})) == []
     assert told(judged("assistant", {"confidence": "As sure as Mia Garcia was on 12 May 2024."}))
 
 

@@ -49,7 +49,7 @@ NEEDS_APPROVAL: Final = Code(
     "Long chain needs approval",
     what="The chain is longer than the type of the handoff allows without approval. A person decides.",
     why="Each agent adds its own mistakes. In a long chain, a person should check the work before others build on it.",
-    hint="A reviewer approves or declines the handoff. If a person has already approved it, send user_approved: true.",
+    hint="Wait: a reviewer approves or declines the handoff. Or hand over through fewer agents.",
     holds=True,
 )
 OVER_RECOMMENDED: Final = Code(

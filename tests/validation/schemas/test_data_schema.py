@@ -107,6 +107,25 @@ def test_large_data_is_checked_against_an_everyday_schema() -> None:
     assert "there may be more" in issues[-1].message
 
 
+def test_small_data_has_its_errors_listed_also_if_a_keyword_is_slow_to_check() -> None:
+    line = {"properties": {"price": {"type": "number", "multipleOf": 0.01}, "email": {"format": "email"}}}
+    forms = [{"required": ["store"]}, {"required": ["zip"], "properties": {"zip": {"pattern": "^[0-9]{5}$"}}}]
+    order = {
+        "properties": {"lines": {"items": line}, "ship": {"oneOf": forms}, "id": {"pattern": "^W[0-9]{7}$"}},
+        "unevaluatedProperties": False,
+    }
+    lines = [{"price": 1.5, "email": "a@example.com"}] * 20
+    data = {"lines": [*lines, {"price": 0.015, "email": "nope"}], "ship": {"zip": "12345"}, "id": "W12", "extra": 1}
+    issues = DataSchema.of(order, assert_formats=True).check(data)
+    assert [issue.code for issue in issues] == [
+        "schema.unevaluatedProperties",
+        "schema.pattern",
+        "schema.format",
+        "schema.multipleOf",
+    ]
+    assert not any("there may be more" in issue.message for issue in issues)
+
+
 def test_every_error_of_a_tree_is_told_in_order() -> None:
     data = {"name": 3, "children": [{"name": "a"}, {"children": [{"name": None}], "name": []}, 7]}
     issues = DataSchema.of(TREE).check(data)

@@ -20,6 +20,7 @@ from handoffaudit.policy.prompts import PromptModel
 from handoffaudit.policy.rules import example_sets as shipped
 from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.policy.strictness import StrictnessModel, to_plain
+from handoffaudit.policy.values import check_keys
 from handoffaudit.policy.versions import Table, Versions
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
@@ -55,6 +56,14 @@ def current_policy(request: HttpRequest, schema: type[PolicyOut], versions: Vers
     return policy_response(schema, versions, versions.current(caller(request).tenant))
 
 
+def refuse_repeated_keys(request: HttpRequest) -> None:
+    """Raise `Problem` if an object in the body has a key twice, as a merged schema may have."""
+    try:
+        check_keys(request.body.decode())
+    except ValueError as error:
+        raise Problem(422, "The table can't be saved", f"{error} Keep one of them.") from error
+
+
 def save_policy(
     request: HttpRequest, versions: Versions[R], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
 ) -> Table[R]:
@@ -62,8 +71,10 @@ def save_policy(
 
     If the rows change nothing, save nothing, and return the current version.
 
-    Raise `InvalidPolicy` for rows that cannot be saved, and `Stale` if `base_version` is not the current version.
+    Raise `InvalidPolicy` for rows that cannot be saved, `Stale` if `base_version` is not the current version, and
+    `Problem` for a key that an object of the body has twice.
     """
+    refuse_repeated_keys(request)
     who = caller(request)
     return versions.save(
         tenant=who.tenant,

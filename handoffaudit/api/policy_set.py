@@ -13,6 +13,7 @@ from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import errors, examples
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.errors import Problem, describe_value, error_members, problem_response
+from handoffaudit.api.policies import refuse_repeated_keys
 from handoffaudit.api.requests import check_names
 from handoffaudit.api.serializers import Answer, Moment, ProblemOut, answer
 from handoffaudit.handoffs import policy_cases
@@ -96,6 +97,7 @@ def get_policies(request: HttpRequest) -> HttpResponse:
 )
 def put_policies(request: HttpRequest, given: PolicySetIn) -> HttpResponse:
     """Save all kinds that differ as new versions, in one transaction, or save nothing."""
+    refuse_repeated_keys(request)
     who = caller(request)
     try:
         if given.dry_run:

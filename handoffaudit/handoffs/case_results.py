@@ -8,11 +8,14 @@ import msgspec
 
 from handoffaudit.handoffs.models import PolicyCase
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.layers import FAMILIES, MODEL_LAYERS
+from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 MOST_CODES_SHOWN: Final = 50
 _MOST_NAMED: Final = 20
+_LAYER_BY_CODE: Final = {code.code: layer.name for layer in (*LAYERS, *MODEL_LAYERS) for code in layer.CODES}
+# The layers of codes that belong to no list of a layer, by the part before the first dot.
+_LAYER_BY_FAMILY: Final = {"business_rule": "rules", "schema": "structure", "files": "structure"}
 _LLM_CODES: Final = frozenset(code.code for layer in MODEL_LAYERS for code in layer.CODES)
 _SWITCHED_OFF: Final = "switched off"
 
@@ -132,8 +135,10 @@ _FIXES: Final[Mapping[Outcome, Callable[[Verdict, str], str]]] = {
 
 
 def _fix_missing(code: str, verdict: Verdict, row: str) -> str:
-    name = "rules" if (first := code.partition(".")[0]) in FAMILIES else first
+    family = code.partition(".")[0]
+    name = _LAYER_BY_CODE.get(code) or _LAYER_BY_FAMILY.get(family, family)
     layer = next((one for one in verdict.layers if one.name == name), None)
     if layer is not None and layer.status is LayerStatus.SKIPPED:
         return f"The layer {name} did not check {_name(row)}: {layer.why}."
-    return f"The layer {name} must report {code} for {_name(row)}: change its rules or limits."
+    remedy = "add or change the schema of the type" if family == "schema" else "change its rules or limits"
+    return f"The layer {name} must report {code} for {_name(row)}: {remedy}."

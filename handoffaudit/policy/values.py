@@ -5,6 +5,8 @@ A plain row is a row in its JSON form: a dict of the fields by the names that th
 
 import dataclasses
 import itertools
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from enum import StrEnum
@@ -21,6 +23,8 @@ LONGEST_NAME = 200
 LONGEST_SHOWN = 80
 MOST_ERRORS = 100
 MOST_BYTES = 256 * 1024
+
+_JSON_TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*+")(?P<colon>\s*+:)?|[{}]')
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -294,3 +298,19 @@ def can_be_kept(value: Any) -> None:
         raise Wrong(f"The value cannot be stored as JSON: {error}.", remedy) from error
     if not same:
         raise Wrong("The value contains a number that JSON does not have.", "Use finite numbers.")
+
+
+def check_keys(text: str) -> None:
+    """Raise `ValueError` if an object of `text`, which is JSON, has a key twice: the first value would be lost."""
+    keys_of_open: list[set[str]] = []
+    for token in _JSON_TOKEN.finditer(text):
+        if token[0] == "{":
+            keys_of_open.append(set())
+        elif token[0] == "}":
+            keys_of_open.pop()
+        elif token["colon"]:
+            key = json.loads(token["text"])
+            if key in keys_of_open[-1]:
+                line = text.count("\n", 0, token.start()) + 1
+                raise ValueError(f"Line {line}: the key {show(key)} is there twice in one object.")
+            keys_of_open[-1].add(key)

@@ -42,6 +42,10 @@ _MOST_COPIED = 10_000_000
 
 _MOST_ERRORS = 100_000
 
+# Listing the errors checks the alternatives of a schema again on each level, so it may take several times as long as
+# the check alone.
+_MOST_STEPS_TO_LIST = 10_000_000
+
 # The limit in bytes for the allowed values in all errors together. Each error also holds a copy of all allowed values,
 # as Python objects that are ten times as large as their text.
 _MOST_CARRIED = 5_000_000
@@ -92,6 +96,7 @@ class _Compiled:
     source: Schema
     validator: jsonschema_rs.Draft202012Validator
     cost: Profile
+    errors: Profile
     highest: int
     branches: bool
     choices: int
@@ -128,6 +133,7 @@ def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[Co
         validator = _validator(source, LARGEST_PATTERN, checks_formats=checks_formats)
         format_steps = _FORMAT_STEPS if checks_formats else 0
         cost = profile(source, _steps_of_pattern, MOST_STEPS_OF_A_VALUE, format_steps)
+        errors = profile(source, None)
     except jsonschema_rs.ValidationError as error:
         return (_flaw_of(error),)
     except InvalidConfigError as error:
@@ -137,7 +143,7 @@ def _compile_text(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[Co
     except (ValueError, RecursionError, OverflowError) as error:
         return (config_error("", None, f"The schema cannot be used: {error}.", "Simplify it."),)
     branches = any(word in text for word in _BRANCHING)
-    return _Compiled(source, validator, cost, max(cost), branches, _largest_choice(source))
+    return _Compiled(source, validator, cost, errors, max(cost), branches, _largest_choice(source))
 
 
 def _asks_for_formats(source: Schema) -> bool:
@@ -267,9 +273,10 @@ def _errors(
 
 
 def _can_be_listed(schema: _Compiled, size: int, level_sizes: list[int]) -> bool:
-    if size * sum(schema.cost[: len(level_sizes)]) > _MOST_COPIED or sum(level_sizes) * schema.choices > _MOST_CARRIED:
+    copied = size * sum(schema.errors[: len(level_sizes)])
+    if copied > _MOST_COPIED or sum(level_sizes) * schema.choices > _MOST_CARRIED:
         return False
-    return steps(level_sizes, schema.cost) <= _MOST_ERRORS
+    return steps(level_sizes, schema.errors) <= _MOST_ERRORS and steps(level_sizes, schema.cost) <= _MOST_STEPS_TO_LIST
 
 
 def _at(data: Any, error: jsonschema_rs.ValidationError) -> Any:
@@ -318,7 +325,8 @@ def _report_unlisted(size: int) -> Issue:
     return make(
         SCHEMA,
         "not_listed",
-        message=f"The data does not match its schema. At {size:,} bytes, it is too large to list its errors.",
+        message=f"The data, {size:,} bytes, does not match its schema. Its errors are not listed, because the schema "
+        "has too many alternatives for this data.",
         hint="Check a part of the data against the schema to see the errors of that part.",
         actual=size,
     )

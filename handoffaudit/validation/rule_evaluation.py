@@ -31,10 +31,11 @@ from handoffaudit.validation.paths import (
     place_order,
     select,
 )
-from handoffaudit.validation.text import clean, pluralize, show
+from handoffaudit.validation.text import clean, pluralize, show, type_name
 
 _MOST_PLACES = 20
 _MOST_KEPT = 1_000
+_NUMBER = type_name(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +131,31 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: in
         location=first.place,
         places=tuple(one.place for one in failures),
         message=f"{title}: {said}{more}.",
-        hint=_hint(rule, where, wanted),
+        hint=_hint(rule, first, where, wanted),
         expected=first.expected,
         actual=None if first.value is MISSING else first.value,
     )
 
 
-def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
+def _hint(rule: BusinessRule, failure: _Failure, where: str, wanted: str) -> str:
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return f"Fill in {where}."
-    return f"Change {where}: it must be {wanted}." if wanted else "Ask the author of the rule to fix it."
+    if not wanted:
+        return "Ask the author of the rule to fix it."
+    return (failure.why and _hint_about_types(failure, where, wanted)) or f"Change {where}: it must be {wanted}."
+
+
+def _hint_about_types(failure: _Failure, where: str, wanted: str) -> str:
+    """Return which of two values must become a number before they can be compared; empty if neither is a number."""
+    limits = failure.expected
+    other = limits[0] if isinstance(limits, list | tuple) and limits else limits
+    if type_name(other) == _NUMBER:
+        return f"Write {where} as a number: it must be {wanted}."
+    if type_name(failure.value) != _NUMBER:
+        return ""
+    if failure.name:
+        return f"Write {clean(failure.name, 100)} as a number."
+    return f"Write {where} as a text, or ask the author of the rule for a threshold that is a number."
 
 
 def _failures(rule: BusinessRule, data: dict[str, Any], effort: StepBudget) -> Iterator[_Failure]:

@@ -98,12 +98,15 @@ class _Reach:
     others: Counter[int]
 
 
-def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
+def profile(
+    schema: Schema, pattern_steps: Callable[[str], int] | None, most: int = ENDLESS, format_steps: int = 0
+) -> Profile:
     """Return the most steps that one value costs, by its depth in the data.
 
     `pattern_steps` returns the cost of a pattern for each 16 characters of text, and `format_steps` is the cost of the
-    keyword `format`. Raises TooCostly if the cost cannot be bounded, or if a single value at the top could cost more
-    than `most`.
+    keyword `format`. If `pattern_steps` is None, each keyword is one step however long its check takes, so that the
+    steps bound the number of errors. Raises TooCostly if the cost cannot be bounded, or if a single value at the top
+    could cost more than `most`.
     """
     graph = _Graph(schema, pattern_steps, format_steps)
     reaches = _reaches(graph.nodes)
@@ -157,7 +160,7 @@ def levels(data: Any) -> list[int]:
 class _Graph:
     """The graph of the schemas that can be reached from the root; the first node is the root."""
 
-    def __init__(self, schema: Schema, pattern_steps: Callable[[str], int], format_steps: int) -> None:
+    def __init__(self, schema: Schema, pattern_steps: Callable[[str], int] | None, format_steps: int) -> None:
         self.nodes: list[_Node] = []
         self._pattern_steps = pattern_steps
         self._format_steps = format_steps
@@ -211,15 +214,16 @@ _ANYTHING: dict[str, Any] = {}
 _METASCHEMA: dict[str, Any] = {"title": "the schema of schemas"}
 
 
-def _build_node(schema: dict[str, Any], pattern_steps: Callable[[str], int], format_steps: int) -> _Node:
+def _build_node(schema: dict[str, Any], pattern_steps: Callable[[str], int] | None, format_steps: int) -> _Node:
     if schema is _METASCHEMA:
         return _Node(_META_STEPS, deep=_META_STEPS)
     total = 1 + len(schema) + len(_objects(schema, "properties")) + len(_objects(schema, "dependentSchemas"))
     total += sum(_size(schema[key]) for key in _SIZED if key in schema)
-    total += sum(_comparison(schema[key]) for key in ("enum", "const") if key in schema)
-    patterns = [*_objects(schema, "patternProperties"), *(p for p in [schema.get("pattern")] if isinstance(p, str))]
-    total += sum(map(pattern_steps, patterns)) + _multiple_steps(schema.get("multipleOf"))
-    total += format_steps if "format" in schema else 0
+    if pattern_steps:
+        total += sum(_comparison(schema[key]) for key in ("enum", "const") if key in schema)
+        patterns = [*_objects(schema, "patternProperties"), *(p for p in [schema.get("pattern")] if isinstance(p, str))]
+        total += sum(map(pattern_steps, patterns)) + _multiple_steps(schema.get("multipleOf"))
+        total += format_steps if "format" in schema else 0
     node = _Node(total, deep=1 if schema.get("uniqueItems") is True else 0)
     if "unevaluatedItems" in schema or "unevaluatedProperties" in schema:
         node.steps += _UNEVALUATED_STEPS

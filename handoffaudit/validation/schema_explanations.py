@@ -55,7 +55,7 @@ _SENTENCES = {
     "contains": _TOO_FEW,
     "minContains": _TOO_FEW,
     "maxContains": ("has too many entries of one kind", "Remove some of them."),
-    "propertyNames": ("has a field whose name is not allowed", "Rename the field."),
+    "propertyNames": ("is a field whose name is not allowed", "Rename the field."),
     "additionalProperties": _UNKNOWN,
     "unevaluatedProperties": _UNKNOWN,
     "items": _MORE,
@@ -95,9 +95,11 @@ def explain_error(error: ValidationError, schema: Any, data: Any) -> Iterator[Is
                 SCHEMA, keyword, location=where, message=message, hint=hint, expected=near, schema_path=schema_path
             )
         return
-    missing = getattr(error.kind, "property", None) if error.kind.name == "required" else None
-    if missing is not None:
-        place, value = (*place, missing), None
+    field = getattr(error.kind, "property", None) if error.kind.name == "required" else None
+    if isinstance(error.kind, ValidationErrorKind.PropertyNames):
+        field = error.kind.error.instance
+    if field is not None:
+        place, value = (*place, field), None
     message, hint, expected = _explain(error, keyword, place, value, rule)
     yield make(
         SCHEMA,
@@ -154,6 +156,8 @@ def _explain(error: ValidationError, keyword: str, place: Location, value: Any, 
         return _explain_count(keyword, name, value, kind)
     if keyword in _LIMITS:
         return _explain_limit(keyword, name, value, kind)
+    if keyword in ("anyOf", "oneOf"):
+        return _explain_forms(name, value, kind, tuple(error.instance_path))
     explain = _BY_KEYWORD.get(keyword)
     if explain is not None:
         return explain(name, value, kind, rule)
@@ -187,11 +191,11 @@ def _explain_pattern(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> 
     return f"{name} is {show(value)}, which does not have the required form.", _form(rule), None
 
 
-def _explain_forms(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+def _explain_forms(name: str, value: Any, kind: Any, place: Location) -> Explained:
     if isinstance(kind, ValidationErrorKind.OneOfMultipleValid):
         message = f"{name} ({show(value)}) matches more than one form, but must match exactly one."
         return message, "Change the value so that it matches only one form.", None
-    return f"{name} ({show(value)}) matches none of the allowed forms.", _nearest(kind), None
+    return f"{name} ({show(value)}) matches none of the allowed forms.", _nearest(kind, place), None
 
 
 def _describe_value(value: Any) -> str:
@@ -227,17 +231,26 @@ def _form(rule: dict[str, Any]) -> str:
     return "Write the value in the form that the schema requires."
 
 
-def _nearest(kind: Any) -> str:
-    """Return a hint that names the place to change so that the value matches the nearest form."""
+def _nearest(kind: Any, place: Location) -> str:
+    """Return a hint that names the place to change so that the value at `place` matches the nearest form.
+
+    A form of another type, such as null beside an object, is the furthest. Then follow forms with another fixed value,
+    such as a `kind` that tells the forms apart, and then forms with more errors.
+    """
     branches = [branch for branch in kind.context if branch]
     if not branches:
         return "Give the value one of the forms that the schema allows."
-    first = min(branches, key=len)[0]
-    place = tuple(first.instance_path)
+    first = min(branches, key=lambda branch: _distance(branch, place))[0]
+    inside = tuple(first.instance_path)
     missing = getattr(first.kind, "property", None) if first.kind.name == "required" else None
     if missing is not None:
-        return f"To match the nearest form, add {_name((*place, missing))}."
-    return f"To match the nearest form, change {_name(place)}: {clean(first.message)}."
+        return f"To match the nearest form, add {_name((*inside, missing))}."
+    return f"To match the nearest form, change {_name(inside) if inside else 'the data'}: {clean(first.message)}."
+
+
+def _distance(branch: list[ValidationError], place: Location) -> tuple[bool, int, int]:
+    is_of_another_type = any(one.kind.name == "type" and tuple(one.instance_path) == place for one in branch)
+    return is_of_another_type, sum(one.kind.name == "const" for one in branch), len(branch)
 
 
 def _explain_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
@@ -252,6 +265,4 @@ _BY_KEYWORD: dict[str, Callable[[str, Any, Any, dict[str, Any]], Explained]] = {
     "const": _explain_options,
     "multipleOf": _explain_multiple,
     "pattern": _explain_pattern,
-    "anyOf": _explain_forms,
-    "oneOf": _explain_forms,
 }

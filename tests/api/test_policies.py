@@ -183,6 +183,24 @@ def test_what_cannot_be_saved_is_told_with_its_place(
     assert api.get(f"/{kind}").json()["version"] == 0
 
 
+@pytest.mark.parametrize("call", ["schemas", "policies"])
+def test_a_key_that_is_there_twice_is_refused_and_a_text_like_one_is_not(api: httpx.Client, call: str) -> None:
+    def save(schema: str) -> httpx.Response:
+        rows = f'[{{"handoff_type": "deal_data", "schema": {schema}}}]'
+        change = {
+            "schemas": f'{{"base_version": 0, "rows": {rows}}}',
+            "policies": f'{{"base_versions": {{"schemas": 0}}, "policies": {{"schemas": {rows}}}}}',
+        }
+        return api.put(f"/{call}", content=change[call])
+
+    told = problem(save('{\n"properties": {"a": {}},\n"properties": {"b": {}}}'), 422)
+    assert told["detail"] == 'Line 3: the key "properties" is there twice in one object. Keep one of them.'
+    title = '\\" {"a": 1, "a": 2}'
+    schema = {"title": title, "properties": {"a": {"title": "a"}, "title": {}}, "enum": ["a", "a "]}
+    assert save(json.dumps(schema)).status_code == 200
+    assert api.get("/schemas").json()["rows"][0]["schema"]["title"] == title
+
+
 @pytest.mark.parametrize(
     ("kind", "row"),
     [

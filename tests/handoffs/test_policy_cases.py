@@ -53,6 +53,17 @@ def test_a_case_names_what_differs_and_what_would_make_it_pass(tenant: Tenant) -
     assert off.fixes[1] == "The layer chain did not check research_result: switched off for this type."
 
 
+def test_a_missing_code_names_the_layer_that_reports_it(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(handoff_id="good"))
+    case = keep(tenant, handoff, "accepted", must_have=["schema.enum", "integrity.size_mismatch", "files.strict"])
+    layers = next(to_plain(row)["layers"] for row in strictness.as_shipped.rows)
+    assert result_of(tenant, case, layers=layers | {"rules": False, "consistency": False}).fixes == [
+        "The layer structure must report schema.enum for research_result: add or change the schema of the type.",
+        "The layer consistency did not check research_result: switched off for this type.",
+        "The layer structure must report files.strict for research_result: change its rules or limits.",
+    ]
+
+
 def test_shadow_mode_does_not_break_a_case_and_is_noted(tenant: Tenant) -> None:
     case = keep(tenant, judged(tenant, circular()), "rejected")
     result = result_of(tenant, case, mode="shadow")

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.handoffs import dry_runs
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.policy.values import MOST_BYTES, InvalidPolicy, PolicyError, is_amount, is_choice
+from handoffaudit.policy.values import MOST_BYTES, InvalidPolicy, PolicyError, check_keys, is_amount, is_choice
 from handoffaudit.policy.versions import Table
 
 Choices = list[tuple[str, str]]
@@ -303,8 +303,10 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON; raise ValueError with the line and the column of an error."""
+    """Parse JSON; raise ValueError with the line of an error, also for a key that an object has twice."""
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"This is not JSON: line {error.lineno}, column {error.colno}, {error.msg}.") from error
+    check_keys(text)
+    return value

@@ -169,6 +169,8 @@ def read_bytes(line: bytes) -> Line:
         return BadLine(
             f"The line has {LONGEST_LINE:,} bytes or more: it is not read, and all bytes after these are left out."
         )
+    if line.count(0) * 3 > len(line):
+        return BadLine("The line is in UTF-16: save the log as UTF-8, and send it again.")
     try:
         return read_line(line.decode())
     except UnicodeDecodeError as error:

@@ -342,6 +342,7 @@ def test_all_sets_are_pasted_as_json(as_admin: Client, tenant: Tenant, deals: Bu
         ('{"rules": []}', "no list of sets"),
         ('{"sets": [{"set_id": "a", "name": "A", "rules": [{"rule_id": "x"}]}]}', "a, rules[0].name: name is missing"),
         ("[" * 3000, "This is not JSON"),
+        ('{"sets": [\n {"set_id": "a", "name": "A",\n"set_id" :"b"}]}', 'Line 3: the key "set_id" is there twice'),
         ("null", "no list of sets"),
     ],
 )

@@ -60,6 +60,21 @@ def test_what_cannot_be_compared_fails_and_says_so(operator: str | None, thresho
     assert "cannot be" in one.message
 
 
+@pytest.mark.parametrize(
+    ("value", "other", "hint"),
+    [
+        ("5", {"threshold": 10}, "Write x as a number: it must be at most 10."),
+        ("5", {"operator": "between", "threshold": [0, 10]}, "Write x as a number: it must be from 0 to 10."),
+        (120, {"compare_field": "total"}, "Write total as a number."),
+        (5, {"threshold": "10"}, "Write x as a text, or ask the author of the rule for a threshold that is a number."),
+        (None, {"threshold": "b"}, 'Change x: it must be at most "b".'),
+    ],
+)
+def test_the_hint_says_which_value_to_write_as_a_number(value: Any, other: dict[str, Any], hint: str) -> None:
+    (one,) = broken({"x": value, "total": "100.50"}, **({"operator": "le"} | other))
+    assert one.hint == hint
+
+
 @pytest.mark.parametrize("data", [{}, {"x": {}}, {"x": None}, {"x": ""}, {"x": " \n"}, {"x": []}])
 def test_only_required_fails_for_a_missing_field(data: dict[str, Any]) -> None:
     assert len(broken(data, rule_type="required")) == 1

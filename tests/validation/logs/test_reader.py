@@ -191,6 +191,13 @@ def test_bytes_that_are_no_text_are_bad() -> None:
     assert line == BadLine("Expected UTF-8, found ff fe 20 70 at byte 7.")
 
 
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be"])
+def test_each_line_of_a_log_in_utf_16_says_what_to_do(coding: str) -> None:
+    text = "agent=a phase=p source=handoff_json timestamp=2026-02-15T00:15:00Z\r\n" * 2
+    for line in filter(None, text.encode(coding).split(b"\n")):
+        assert read_bytes(line) == BadLine("The line is in UTF-16: save the log as UTF-8, and send it again.")
+
+
 def test_a_line_that_is_too_long_is_bad() -> None:
     line = read_bytes(b"x" * LONGEST_LINE)
     assert isinstance(line, BadLine)

@@ -107,6 +107,57 @@ def test_large_data_is_checked_against_an_everyday_schema() -> None:
     assert "there may be more" in issues[-1].message
 
 
+def test_small_data_has_its_errors_listed_also_if_a_keyword_is_slow_to_check() -> None:
+    line = {"properties": {"price": {"type": "number", "multipleOf": 0.01}, "email": {"format": "email"}}}
+    forms = [{"required": ["store"]}, {"required": ["zip"], "properties": {"zip": {"pattern": "^[0-9]{5}$"}}}]
+    order = {
+        "properties": {"lines": {"items": line}, "ship": {"oneOf": forms}, "id": {"pattern": "^W[0-9]{7}$"}},
+        "unevaluatedProperties": False,
+    }
+    lines = [{"price": 1.5, "email": "a@example.com"}] * 20
+    data = {"lines": [*lines, {"price": 0.015, "email": "nope"}], "ship": {"zip": "12345"}, "id": "W12", "extra": 1}
+    issues = DataSchema.of(order, assert_formats=True).check(data)
+    assert [issue.code for issue in issues] == [
+        "schema.unevaluatedProperties",
+        "schema.pattern",
+        "schema.format",
+        "schema.multipleOf",
+    ]
+    assert not any("there may be more" in issue.message for issue in issues)
+
+
+def test_each_field_with_a_wrong_name_is_told() -> None:
+    schema = DataSchema.of({"properties": {"fees": {"propertyNames": {"pattern": "^[a-z]+$"}}}})
+    issues = schema.check({"fees": {"Visa": 1, "paypal": 2, "AMEX": 3}})
+    assert [(issue.field_path, issue.message) for issue in issues] == [
+        ("fees.AMEX", "fees.AMEX is a field whose name is not allowed."),
+        ("fees.Visa", "fees.Visa is a field whose name is not allowed."),
+    ]
+
+
+NULL = {"type": "null"}
+ADDRESS = {"type": "object", "required": ["city", "zip"], "properties": {"zip": {"type": "string"}}}
+BY_CARD = {"properties": {"kind": {"const": "card"}, "number": {"type": "string"}}, "required": ["number", "month"]}
+BY_BANK = {"properties": {"kind": {"const": "bank"}}}
+
+
+@pytest.mark.parametrize(
+    ("forms", "value", "hint"),
+    [
+        ([NULL, ADDRESS], {"zip": 8000}, "add x.city."),
+        ([ADDRESS, NULL], {}, "add x.city."),
+        ([BY_BANK, BY_CARD], {"kind": "card", "number": 4}, "add x.month."),
+        ([NULL, {"type": "integer", "minimum": 1}], 0, "change x: 0 is less than the minimum of 1."),
+    ],
+)
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_the_nearest_form_is_of_the_same_type_and_kind(forms: Any, value: Any, hint: str, keyword: str) -> None:
+    (issue,) = DataSchema.of({"properties": {"x": {keyword: forms}}}).check({"x": value})
+    assert issue.hint == f"To match the nearest form, {hint}"
+    (issue,) = DataSchema.of({keyword: [NULL, {"type": "integer"}]}).check("a")
+    assert issue.hint.startswith("To match the nearest form, change the data: ")
+
+
 def test_every_error_of_a_tree_is_told_in_order() -> None:
     data = {"name": 3, "children": [{"name": "a"}, {"children": [{"name": None}], "name": []}, 7]}
     issues = DataSchema.of(TREE).check(data)

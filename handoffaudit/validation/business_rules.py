@@ -1,7 +1,9 @@
 """Business rules: the models of a rule, its conditions and a set of rules, two example sets, and the comparisons."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from enum import StrEnum
 from functools import partial
 from operator import ge, gt, le, lt
@@ -190,6 +192,8 @@ _ORDERED: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
     Operator.GE: ge,
 }
 
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,100}(?:\.[0-9]{1,100})?")
+
 RELATIONS: Final[dict[Operator, str]] = {
     Operator.LT: "less than",
     Operator.LE: "at most",
@@ -230,13 +234,13 @@ def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudge
 
 
 def _compare_order(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
-    if (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str)):
+    if isinstance(value, str) and isinstance(other, str):
+        # In the order of texts, "1000.00" is less than "200.50".
+        are_numbers = _DECIMAL.fullmatch(value) and _DECIMAL.fullmatch(other)
+        return compare(Decimal(value), Decimal(other)) if are_numbers else compare(value, other)
+    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (value, other)):
         return compare(value, other)
     raise CannotCompareError(f"is {_describe(value)}, which cannot be compared with {_describe(other)}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _equal(left: Any, right: Any, effort: StepBudget) -> bool:

@@ -201,6 +201,14 @@ def test_a_verdict_that_is_committed_late_is_found(tenant: Tenant) -> None:
     assert text_index.search(tenant, "heron") == [late.pk]
 
 
+def test_a_clock_that_was_ahead_stops_no_run(tenant: Tenant) -> None:
+    Watermark.objects.create(name=text_index.MARK, at=timezone.now() + timedelta(days=1))
+    handoff = submit(tenant, "heron")
+    assert text_index.anything_due()
+    assert text_index.run() == 1
+    assert text_index.search(tenant, "heron") == [handoff.pk]
+
+
 def test_a_run_indexes_one_part_while_handoffs_wait(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_index, "MOST_DOCUMENTS", 2)
     for number in range(4):

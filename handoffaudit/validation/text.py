@@ -150,6 +150,13 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
     return text.replace("\0", _PLACEHOLDER).encode("utf-8", "replace").decode()
 
 
+def lower_in_place(text: str) -> str:
+    """Return `text` in lower case, with every character at its place."""
+    lowered = text.lower()
+    # Only the letter \u0130 becomes longer in lower case.
+    return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
+
+
 def trim(text: str) -> str:
     """Return the text of a form without white space at its ends.
 

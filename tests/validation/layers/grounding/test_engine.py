@@ -120,6 +120,20 @@ def test_an_escaped_letter_of_a_source_hides_no_name(nested: int) -> None:
     assert [mark.text for mark in marks if mark.status == "ungrounded"] == ["M\u00f6ller"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://example.com/\u0130zmir/4711",
+        "\u0130leti\u015fim@example.com",
+        "order \u01304711",
+        '"\u0130zmir raporu yar\u0131n haz\u0131r olacak"',
+    ],
+)
+def test_a_copy_with_a_capital_i_with_a_dot_is_grounded(value: str) -> None:
+    index = SourceIndex.of([Source("context.page", f"\u0130zmir wrote {value} today.")])
+    assert {mark.status for mark in values(f"\u0130zmir says {value}.", index)} == {"grounded"}
+
+
 def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
     claim = "Jos\u00e9 Pe\u00f1a stays in Z\u00fcrich."
     index = SourceIndex.of([Source("context.page", json.dumps(unicodedata.normalize("NFD", claim)))])

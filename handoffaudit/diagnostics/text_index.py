@@ -27,6 +27,7 @@ from handoffaudit.handoffs.leases import BEGINNING, NamedLease, background_part
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
+from handoffaudit.validation.text import normalize
 
 log = structlog.get_logger(__name__)
 
@@ -277,7 +278,7 @@ def split(text: str) -> list[str]:
     if text.isascii():
         words = _ASCII_WORDS.findall(text.lower())
     else:
-        folded = unicodedata.normalize("NFKC", text).casefold()
+        folded = normalize("NFKC", text).casefold()
         words = "".join(char if _is_of_word(char) else _SEPARATOR for char in folded).split(_SEPARATOR)
     return [word[:LONGEST_WORD] for word in words if word]
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from heapq import nsmallest
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 MAX_TEXT = 200
 # The reason of a handoff is cut to this many characters.
@@ -52,6 +52,9 @@ _FULL_WIDTH = 0xFEE0
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
 # A character that JSON inside a text writes with ASCII characters. JSON inside JSON has more than one backslash.
 _ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+# Signs in a row of which more than any script needs may be combining marks.
+_LONG_RUN = re.compile("(?:[^\\w\\s!-~]|[\uff9e\uff9f]){33,}")
+_LONGEST_RUN = 32
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _ASCII = bytes(range(128))
@@ -155,6 +158,16 @@ def lower_in_place(text: str) -> str:
     lowered = text.lower()
     # Only the letter \u0130 becomes longer in lower case.
     return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
+
+
+def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    """Return the text in a normal form of Unicode. Only the first of many signs in a row count.
+
+    Python sorts combining marks in a row, in a time that grows with the square of their number.
+    """
+    if len(text) > _LONGEST_RUN:
+        text = _LONG_RUN.sub(lambda run: run[0][:_LONGEST_RUN], text)
+    return unicodedata.normalize(form, text)
 
 
 def trim(text: str) -> str:

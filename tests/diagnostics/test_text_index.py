@@ -29,6 +29,7 @@ HOSTILE = [
     "'", '"', '"heron', "heron'", "heron*", "*", "NEAR(heron)", "heron AND", "OR", "NOT heron", "-heron", "heron:*",
     "!heron & |", "(heron", "words:heron", "\\", "%", "heron;--", "héron", "\u202eheron", "🦆",
     "مالك الحزين", "苍鹭苍鹭", "हिन्दी शब्द", "a" * 10_000, "heron " * 2_000, "\ufffd", "ﬁ", "İstanbul",
+    "a" + "\u0301\u0323" * 8_000,
 ]  # fmt: skip
 
 

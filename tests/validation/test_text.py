@@ -1,6 +1,7 @@
 """Tests of values as messages show them."""
 
 import tracemalloc
+import unicodedata
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from handoffaudit.validation.text import (
     clean,
     closest,
     either,
+    normalize,
     pluralize,
     sentences,
     show,
@@ -110,3 +112,10 @@ def test_brief_describes_what_is_deep_or_wide() -> None:
     assert brief([[[[[1]]]]]) == [[[["a list of 1 entry"]]]]
     assert brief(list(range(70)))[-1] == "… and 10 more"
     assert brief({str(n): n for n in range(70)}) == "an object of 70 fields"
+
+
+def test_the_normal_form_of_an_ordinary_text_is_that_of_unicode() -> None:
+    text = "Caf\u00e9 \u0939\u093f\u0928\u094d\u0926\u0940 \u1ec7 \uff9e \u2460 \ufb01 \uac01 " * 20
+    for form in ("NFC", "NFKC", "NFKD"):
+        assert normalize(form, text) == unicodedata.normalize(form, text)
+    assert len(normalize("NFKD", "a" + "\u0301\u0323" * 1_000)) == 33

@@ -55,26 +55,33 @@ _ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 # Signs in a row of which more than any script needs may be combining marks.
 _LONG_RUN = re.compile("(?:[^\\w\\s!-~]|[\uff9e\uff9f]){33,}")
 _LONGEST_RUN = 32
+# A letter and its accents, or the parts of a Korean syllable.
+_DECOMPOSED = re.compile(
+    "[^\\W\\d_][\u0300-\u036f\u0653-\u0655\u3099\u309a]{1,4}|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"
+)
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _ASCII = bytes(range(128))
 
 
 class PlainText(NamedTuple):
-    """A text without hidden characters and escaped letters.
+    """A text without hidden characters, escaped letters and decomposed letters.
 
     `replaced` has an entry for each replaced part of the original text, in order: the offset in `text` after the part's
-    replacement, and the start and the end of the part in the original text.
+    replacement, and the start and the end of the part in the original text. If `before` is not None, the parts are
+    those of the text of `before`.
     """
 
     text: str
     replaced: Sequence[tuple[int, int, int]] = ()
+    before: "PlainText | None" = None
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
         """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits.
 
-        An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character.
+        An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character. A letter and the
+        accents after it become one character, if Unicode has this character.
         """
         is_suspect = not text.isascii() and _is_suspect(text)
         if is_suspect:
@@ -83,8 +90,18 @@ class PlainText(NamedTuple):
         if "\\u" in text:
             escapes = ((*match.span(), chr(int(match[1], 16))) for match in _ESCAPE.finditer(text))
             parts = sorted([*parts, *(escape for escape in escapes if _is_letter(escape[2]))])
-        if not parts:
-            return cls(text)
+        plain = cls._replace_parts(text, parts) if parts else cls(text)
+        if unicodedata.is_normalized("NFC", plain.text):
+            return plain
+        composed = ((*match.span(), normalize("NFC", match[0])) for match in _DECOMPOSED.finditer(plain.text))
+        parts = [part for part in composed if len(part[2]) == 1]
+        return cls._replace_parts(plain.text, parts, plain) if parts else plain
+
+    @classmethod
+    def _replace_parts(
+        cls, text: str, parts: Iterable[tuple[int, int, str]], before: "PlainText | None" = None
+    ) -> "PlainText":
+        """Replace parts, each given by its start, its end and its replacement of at most one character."""
         plain: list[str] = []
         replaced: list[tuple[int, int, int]] = []
         size = at = 0
@@ -93,13 +110,13 @@ class PlainText(NamedTuple):
             size += start - at + len(char)
             replaced.append((size, start, end))
             at = end
-        return cls("".join(plain) + text[at:], replaced)
+        return cls("".join(plain) + text[at:], replaced, before)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of the original text from the first to the last character of a span of the plain text."""
-        if not self.replaced or start >= end:
-            return start, end
-        return self._span_of(start)[0], self._span_of(end - 1)[1]
+        if self.replaced and start < end:
+            start, end = self._span_of(start)[0], self._span_of(end - 1)[1]
+        return self.before.span(start, end) if self.before else (start, end)
 
     def _span_of(self, at: int) -> tuple[int, int]:
         """Return the span of the original text that became the character at `at`."""

@@ -119,3 +119,13 @@ def test_the_normal_form_of_an_ordinary_text_is_that_of_unicode() -> None:
     for form in ("NFC", "NFKC", "NFKD"):
         assert normalize(form, text) == unicodedata.normalize(form, text)
     assert len(normalize("NFKD", "a" + "\u0301\u0323" * 1_000)) == 33
+
+
+def test_a_letter_and_its_accents_become_one_character() -> None:
+    written = ["e\u0301", "\\u0065\\u0301", "e\u200b\\u0301", "\u1112\u1161\u11ab", "\u1ec7"]
+    text = " ".join(written)
+    plain = PlainText.of(text)
+    assert plain.text == "\u00e9 \u00e9 \u00e9 \ud55c \u1ec7"
+    spans = [plain.span(at, at + 1) for at in range(0, len(plain.text), 2)]
+    assert [text[start:end] for start, end in spans] == written
+    assert PlainText.of("q\u0301 x\u0301\u0323").text == "q\u0301 x\u0301\u0323"

@@ -140,6 +140,16 @@ def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
     assert {mark.status for mark in values(claim, index)} == {"grounded"}
 
 
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")])
+def test_decomposed_letters_hide_no_value(forms: tuple[str, str]) -> None:
+    text = 'Jos\u00e9 Pe\u00f1a of \ud55c\uad6d said "D\u00e9j\u00e0 vu, c\u2019est fini" to ren\u00e9@example.com.'
+    source, claim = (unicodedata.normalize(form, text) for form in forms)
+    marks = values(claim, SourceIndex.of([Source("context.page", source)]))
+    assert {mark.status for mark in marks} == {"grounded"}
+    named = [claim[mark.start : mark.end] for mark in marks if mark.kind == "name"]
+    assert named == [unicodedata.normalize(forms[1], "Jos\u00e9 Pe\u00f1a")]
+
+
 def test_a_name_with_escaped_letters_has_its_span() -> None:
     claim = json.dumps({"guest": "Mr. Ren\u00e9 Pe\u00f1\u00e0", "nights": "5\u00a0in Porto"})
     index = SourceIndex.of([Source("context.page", "Ren\u00e9 Pe\u00f1\u00e0 stays 5 nights in Porto.")])

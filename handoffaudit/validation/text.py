@@ -48,6 +48,8 @@ _HIDDEN = re.compile(
 # Full-width signs, and digits of any script except ASCII.
 _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
+# Blanks at which no line breaks, and thin blanks.
+_SPACES = "\u00a0\u2007\u2009\u202f"
 # Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
 # A character that JSON inside a text writes with ASCII characters. JSON inside JSON has more than one backslash.
@@ -78,11 +80,13 @@ class PlainText(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
-        """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits.
+        """Return the text as a reader sees it: without hidden characters, and with ASCII blanks, signs and digits.
 
         An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character. A letter and the
         accents after it become one character, if Unicode has this character.
         """
+        for space in "" if text.isascii() else _SPACES:
+            text = text.replace(space, " ")
         is_suspect = not text.isascii() and _is_suspect(text)
         if is_suspect:
             text = _DISGUISED.sub(_undisguise, text)

@@ -140,6 +140,16 @@ def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
     assert {mark.status for mark in values(claim, index)} == {"grounded"}
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2009", "\u202f"])
+@pytest.mark.parametrize("is_in_claim", [True, False])
+def test_blanks_without_a_line_break_hide_no_value(blank: str, *, is_in_claim: bool) -> None:
+    text = "On 12 March 2024 at 2 PM, Ana Silva paid 5.5 % of 300 euros."
+    source, claim = (text, text.replace(" ", blank)) if is_in_claim else (text.replace(" ", blank), text)
+    marks = values(claim, SourceIndex.of([Source("context.page", source)]))
+    assert {mark.status for mark in marks} == {"grounded"}
+    assert [mark.text for mark in marks] == [mark.text for mark in values(text)]
+
+
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")])
 def test_decomposed_letters_hide_no_value(forms: tuple[str, str]) -> None:
     text = 'Jos\u00e9 Pe\u00f1a of \ud55c\uad6d said "D\u00e9j\u00e0 vu, c\u2019est fini" to ren\u00e9@example.com.'

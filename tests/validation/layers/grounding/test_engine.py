@@ -180,6 +180,22 @@ def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
     assert [mark for mark in values(claim) if mark.status == "ungrounded"] == []
 
 
+@pytest.mark.parametrize(
+    ("number", "claim"),
+    [
+        (0.00001, "a rate of 0.00001"),
+        (0.00001, "a rate of 1e-05"),
+        (0.00001, "a rate of 1e-5"),
+        (0.000045, "a loss of 0.0045 %"),
+        (5e16, "it has 50000000000000000 wei"),
+        (float(12345678901234567890123), "it has 12345678901234567890123 wei"),
+    ],
+)
+def test_a_number_that_python_writes_with_an_exponent_is_found(number: float, claim: str) -> None:
+    (mark,) = values(claim, SourceIndex.of(leaves({"it": [number]}, "context")))
+    assert (mark.status, mark.where[0].partition(":")[0]) == ("grounded", "context.it[0]")
+
+
 def test_leaves_are_named_by_their_paths() -> None:
     document = {"order": {"items": [{"price": 3.5, "sent": True}], "id": "W1", "note": None}}
     assert set(leaves(document, "context")) == {

@@ -77,9 +77,14 @@ def secret_key(folder: Path) -> str:
     return path.read_text().strip()
 
 
+# A hundred years: a longer time ends or begins beyond the calendar.
+_LONGEST = {"_SECONDS": 36_500 * 86_400, "_HOURS": 36_500 * 24, "_DAYS": 36_500}
+
+
 def positive(name: str, default: int, most: int | None = None) -> int:
-    """Return a whole number from 1 to `most`."""
+    """Return a whole number from 1 to `most`. The default limit of a time is a hundred years."""
     value: int = env.int(name, default)
+    most = next((limit for unit, limit in _LONGEST.items() if name.endswith(unit)), None) if most is None else most
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: set it to a whole number of 1 or more.")
     if most is not None and value > most:

@@ -51,6 +51,22 @@ def test_a_wait_ends_before_its_connection_counts_as_silent(monkeypatch: pytest.
         env.positive(name, 60, most=120)
 
 
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("HANDOFFAUDIT_MODEL_CACHE_DAYS", 36_500),
+        ("HANDOFFAUDIT_MODEL_CATCH_UP_HOURS", 876_000),
+        ("HANDOFFAUDIT_RETENTION_SECONDS", 3_153_600_000),
+    ],
+)
+def test_a_time_stays_within_the_calendar(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, str(most))
+    assert env.positive(name, 30) == most
+    monkeypatch.setenv(name, "999999999999")
+    with pytest.raises(ImproperlyConfigured, match=f"{name} is 999999999999: .* at most {most}"):
+        env.positive(name, 30)
+
+
 def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
     with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_PRICES"):

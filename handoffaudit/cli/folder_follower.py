@@ -241,6 +241,9 @@ RETRY_SECONDS = 10.0
 
 MOST_RESPONSE = 64 * 1024 * 1024
 
+# The end of the year 9998.
+_LATEST_SECONDS = 253_370_764_799
+
 
 @dataclass(slots=True)
 class Watcher:
@@ -324,7 +327,8 @@ class Watcher:
             iteration=due.iteration,
         )
         changed = looked.changed_ns or file_lookup.last_change_above(path)
-        at = datetime.fromtimestamp(changed / 1e9, UTC)
+        # Some file systems take any time, and an agent can set the times of its files.
+        at = datetime.fromtimestamp(min(max(changed / 1e9, 0), _LATEST_SECONDS), UTC)
         return make_report(about, looked, at, response=self._read_response(path), elsewhere=list(due.candidates))
 
     def _read_response(self, path: Path) -> str | None:

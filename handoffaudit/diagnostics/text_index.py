@@ -27,6 +27,7 @@ from handoffaudit.handoffs.leases import BEGINNING, NamedLease, background_part
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, Verdict
 from handoffaudit.validation.prompts.masking import MASKED, mask_secrets
 from handoffaudit.validation.prompts.secrets import mask_text
+from handoffaudit.validation.text import normalize
 
 log = structlog.get_logger(__name__)
 
@@ -92,8 +93,14 @@ def create_index() -> None:
 
 def anything_due() -> bool:
     """Return whether the lease is free and a run still has verdicts to look at. Cheap enough for each sweep."""
+    return LEASE.is_free() and Verdict.objects.filter(id__gte=first_id_at(_read_mark())).exists()
+
+
+def _read_mark() -> datetime:
+    """Return the time of the first verdict that a run has to look at."""
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
-    return LEASE.is_free() and Verdict.objects.filter(id__gte=first_id_at(mark)).exists()
+    # A clock that was ahead may have set the mark to a future time.
+    return min(mark, timezone.now() - OVERLAP)
 
 
 def run() -> int:
@@ -108,10 +115,8 @@ def run() -> int:
 def _index_parts() -> Iterator[int]:
     """Index one part of the verdicts after another, and yield the number of documents after each transaction."""
     Watermark.objects.get_or_create(name=MARK, defaults={"at": BEGINNING})
-    # A clock that was ahead may have set the mark to a future time.
-    start = min(Watermark.objects.get(name=MARK).at, timezone.now() - OVERLAP)
     verdicts = Verdict.objects.order_by("id").values_list("id", flat=True)
-    part = list(verdicts.filter(id__gte=first_id_at(start))[:MOST_VERDICTS])
+    part = list(verdicts.filter(id__gte=first_id_at(_read_mark()))[:MOST_VERDICTS])
     while part:
         looked_at = timezone.now()
         while due := _list_due(part[0], part[-1]):
@@ -273,7 +278,7 @@ def split(text: str) -> list[str]:
     if text.isascii():
         words = _ASCII_WORDS.findall(text.lower())
     else:
-        folded = unicodedata.normalize("NFKC", text).casefold()
+        folded = normalize("NFKC", text).casefold()
         words = "".join(char if _is_of_word(char) else _SEPARATOR for char in folded).split(_SEPARATOR)
     return [word[:LONGEST_WORD] for word in words if word]
 

@@ -333,8 +333,10 @@ def look_for_outage(tenant_id: int) -> None:
 
 def find_newest_call(tenant_id: int) -> ModelCall | None:
     """Return the newest LLM call of the last 24 hours whose outcome shows whether the LLM is available."""
-    # For a tenant whose answers mostly come from the cache, a longer period would read all of its calls.
-    calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=timezone.now() - QUIET)
+    now = timezone.now()
+    # For a tenant whose answers mostly come from the cache, a longer period would read all of its calls. A call with a
+    # time far in the future was made before the clock was set back.
+    calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=now - QUIET, at__lt=now + RECENT)
     calls = calls.exclude(outcome__in=_OF_ONE_QUESTION).exclude(http_status__in=CONTENT_STATUSES)
     return calls.order_by("-at").first()
 

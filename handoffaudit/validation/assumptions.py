@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from handoffaudit.validation.layers.grounding.records import leaves
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.text import lower_in_place
 
 # The limits, in characters, for each text and for all texts of the data or the context together.
 LONGEST_TEXT: Final = 50_000
@@ -85,7 +86,7 @@ def assumption_in(text: str) -> str:
     a word for assumptions are read.
     """
     text = text[:LONGEST_TEXT]
-    folded = _fold(text)
+    folded = lower_in_place(text)
     if not _has_stem(folded):
         return ""
     read = 0
@@ -98,12 +99,6 @@ def assumption_in(text: str) -> str:
         if not sentence.endswith("?") and (_OWN_ACT.search(sentence) or _OWN_DATA.search(sentence)):
             return sentence
     return ""
-
-
-def _fold(text: str) -> str:
-    """Return the text in lower case, with every character at its place."""
-    folded = text.lower()
-    return folded if len(folded) == len(text) else "".join(one.lower()[:1] for one in text)
 
 
 def _has_stem(folded: str) -> bool:

@@ -1,6 +1,7 @@
 """The claims in a handoff's data, the sources that each claim rests on, and the values that were looked up."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, Literal
@@ -89,6 +90,7 @@ SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
 _MOST_IDS = 20
 
 _LONGEST_INTEGER = 190
+_LEAST_SPELLED, _GREATEST_SPELLED = 1e-15, 1e40
 
 # Looking up the citation of a statement takes longer than visiting a value.
 _STEPS_PER_STATEMENT = 2
@@ -295,9 +297,17 @@ def plain_key(location: Location, within: Location) -> str:
     return key if isinstance(key, str) else ""
 
 
+def spell_out(number: float) -> str:
+    """Return a number without an exponent, such as 0.00001 for 1e-05, unless it would be very long."""
+    is_short = _LEAST_SPELLED <= abs(number) <= _GREATEST_SPELLED
+    return f"{Decimal(repr(number)):f}" if is_short and "e" in repr(number) else repr(number)
+
+
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, float):
+        return spell_out(value)
     return show(value) if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER else str(value)
 
 

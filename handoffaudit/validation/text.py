@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from heapq import nsmallest
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 MAX_TEXT = 200
 # The reason of a handoff is cut to this many characters.
@@ -48,31 +48,45 @@ _HIDDEN = re.compile(
 # Full-width signs, and digits of any script except ASCII.
 _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
+# Blanks at which no line breaks, and thin blanks.
+_SPACES = "\u00a0\u2007\u2009\u202f"
 # Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
 # A character that JSON inside a text writes with ASCII characters. JSON inside JSON has more than one backslash.
 _ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+# Signs in a row of which more than any script needs may be combining marks.
+_LONG_RUN = re.compile("(?:[^\\w\\s!-~]|[\uff9e\uff9f]){33,}")
+_LONGEST_RUN = 32
+# A letter and its accents, or the parts of a Korean syllable.
+_DECOMPOSED = re.compile(
+    "[^\\W\\d_][\u0300-\u036f\u0653-\u0655\u3099\u309a]{1,4}|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"
+)
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _ASCII = bytes(range(128))
 
 
 class PlainText(NamedTuple):
-    """A text without hidden characters and escaped letters.
+    """A text without hidden characters, escaped letters and decomposed letters.
 
     `replaced` has an entry for each replaced part of the original text, in order: the offset in `text` after the part's
-    replacement, and the start and the end of the part in the original text.
+    replacement, and the start and the end of the part in the original text. If `before` is not None, the parts are
+    those of the text of `before`.
     """
 
     text: str
     replaced: Sequence[tuple[int, int, int]] = ()
+    before: "PlainText | None" = None
 
     @classmethod
     def of(cls, text: str) -> "PlainText":
-        """Return the text as a reader sees it: without hidden characters, and with ASCII signs and digits.
+        """Return the text as a reader sees it: without hidden characters, and with ASCII blanks, signs and digits.
 
-        An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character.
+        An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character. A letter and the
+        accents after it become one character, if Unicode has this character.
         """
+        for space in "" if text.isascii() else _SPACES:
+            text = text.replace(space, " ")
         is_suspect = not text.isascii() and _is_suspect(text)
         if is_suspect:
             text = _DISGUISED.sub(_undisguise, text)
@@ -80,8 +94,18 @@ class PlainText(NamedTuple):
         if "\\u" in text:
             escapes = ((*match.span(), chr(int(match[1], 16))) for match in _ESCAPE.finditer(text))
             parts = sorted([*parts, *(escape for escape in escapes if _is_letter(escape[2]))])
-        if not parts:
-            return cls(text)
+        plain = cls._replace_parts(text, parts) if parts else cls(text)
+        if unicodedata.is_normalized("NFC", plain.text):
+            return plain
+        composed = ((*match.span(), normalize("NFC", match[0])) for match in _DECOMPOSED.finditer(plain.text))
+        parts = [part for part in composed if len(part[2]) == 1]
+        return cls._replace_parts(plain.text, parts, plain) if parts else plain
+
+    @classmethod
+    def _replace_parts(
+        cls, text: str, parts: Iterable[tuple[int, int, str]], before: "PlainText | None" = None
+    ) -> "PlainText":
+        """Replace parts, each given by its start, its end and its replacement of at most one character."""
         plain: list[str] = []
         replaced: list[tuple[int, int, int]] = []
         size = at = 0
@@ -90,13 +114,13 @@ class PlainText(NamedTuple):
             size += start - at + len(char)
             replaced.append((size, start, end))
             at = end
-        return cls("".join(plain) + text[at:], replaced)
+        return cls("".join(plain) + text[at:], replaced, before)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the span of the original text from the first to the last character of a span of the plain text."""
-        if not self.replaced or start >= end:
-            return start, end
-        return self._span_of(start)[0], self._span_of(end - 1)[1]
+        if self.replaced and start < end:
+            start, end = self._span_of(start)[0], self._span_of(end - 1)[1]
+        return self.before.span(start, end) if self.before else (start, end)
 
     def _span_of(self, at: int) -> tuple[int, int]:
         """Return the span of the original text that became the character at `at`."""
@@ -148,6 +172,23 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
     if storable(text):
         return text
     return text.replace("\0", _PLACEHOLDER).encode("utf-8", "replace").decode()
+
+
+def lower_in_place(text: str) -> str:
+    """Return `text` in lower case, with every character at its place."""
+    lowered = text.lower()
+    # Only the letter \u0130 becomes longer in lower case.
+    return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
+
+
+def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    """Return the text in a normal form of Unicode. Only the first of many signs in a row count.
+
+    Python sorts combining marks in a row, in a time that grows with the square of their number.
+    """
+    if len(text) > _LONGEST_RUN:
+        text = _LONG_RUN.sub(lambda run: run[0][:_LONGEST_RUN], text)
+    return unicodedata.normalize(form, text)
 
 
 def trim(text: str) -> str:

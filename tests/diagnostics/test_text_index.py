@@ -29,6 +29,7 @@ HOSTILE = [
     "'", '"', '"heron', "heron'", "heron*", "*", "NEAR(heron)", "heron AND", "OR", "NOT heron", "-heron", "heron:*",
     "!heron & |", "(heron", "words:heron", "\\", "%", "heron;--", "héron", "\u202eheron", "🦆",
     "مالك الحزين", "苍鹭苍鹭", "हिन्दी शब्द", "a" * 10_000, "heron " * 2_000, "\ufffd", "ﬁ", "İstanbul",
+    "a" + "\u0301\u0323" * 8_000,
 ]  # fmt: skip
 
 
@@ -199,6 +200,14 @@ def test_a_verdict_that_is_committed_late_is_found(tenant: Tenant) -> None:
     assert content.update(id=uuid.UUID(int=earlier)) == 1
     assert text_index.run() == 1
     assert text_index.search(tenant, "heron") == [late.pk]
+
+
+def test_a_clock_that_was_ahead_stops_no_run(tenant: Tenant) -> None:
+    Watermark.objects.create(name=text_index.MARK, at=timezone.now() + timedelta(days=1))
+    handoff = submit(tenant, "heron")
+    assert text_index.anything_due()
+    assert text_index.run() == 1
+    assert text_index.search(tenant, "heron") == [handoff.pk]
 
 
 def test_a_run_indexes_one_part_while_handoffs_wait(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

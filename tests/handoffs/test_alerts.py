@@ -36,6 +36,14 @@ def outage(tenant: Tenant) -> Alert | None:
 
 
 @pytest.mark.django_db
+def test_calls_before_the_clock_was_set_back_say_nothing_about_an_outage(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "ok", ago=-3600)
+    called(tenant, "timeout")
+    assert outage(tenant) is not None
+
+
+@pytest.mark.django_db
 def test_one_of_a_kind_is_open_and_counts_up(tenant: Tenant, other_tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 2)
     alerts.raise_alert(tenant.pk, REJECTED, 3)

@@ -109,6 +109,11 @@ def test_flawed_claim_fields_are_all_told() -> None:
     assert [flaw.place for flaw in told.value.flaws] == ["[0]", "[1]", "[2]", "[3]"]
 
 
+def test_a_number_is_spelled_out_as_a_claim() -> None:
+    found = extract({"rates": [1e-05, 5e16, 0.25, 1e-300]}, ["rates"], supplied=())
+    assert [claim.text for claim in found.claims] == ["0.00001", "50000000000000000", "0.25", "1e-300"]
+
+
 def rows(number: int, size: int = 4) -> dict[str, Any]:
     return {"rows": [{f"k{key}": "Nobody has looked this up." for key in range(size)} for _ in range(number)]}
 

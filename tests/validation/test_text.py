@@ -1,6 +1,7 @@
 """Tests of values as messages show them."""
 
 import tracemalloc
+import unicodedata
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from handoffaudit.validation.text import (
     clean,
     closest,
     either,
+    normalize,
     pluralize,
     sentences,
     show,
@@ -110,3 +112,20 @@ def test_brief_describes_what_is_deep_or_wide() -> None:
     assert brief([[[[[1]]]]]) == [[[["a list of 1 entry"]]]]
     assert brief(list(range(70)))[-1] == "… and 10 more"
     assert brief({str(n): n for n in range(70)}) == "an object of 70 fields"
+
+
+def test_the_normal_form_of_an_ordinary_text_is_that_of_unicode() -> None:
+    text = "Caf\u00e9 \u0939\u093f\u0928\u094d\u0926\u0940 \u1ec7 \uff9e \u2460 \ufb01 \uac01 " * 20
+    for form in ("NFC", "NFKC", "NFKD"):
+        assert normalize(form, text) == unicodedata.normalize(form, text)
+    assert len(normalize("NFKD", "a" + "\u0301\u0323" * 1_000)) == 33
+
+
+def test_a_letter_and_its_accents_become_one_character() -> None:
+    written = ["e\u0301", "\\u0065\\u0301", "e\u200b\\u0301", "\u1112\u1161\u11ab", "\u1ec7"]
+    text = " ".join(written)
+    plain = PlainText.of(text)
+    assert plain.text == "\u00e9 \u00e9 \u00e9 \ud55c \u1ec7"
+    spans = [plain.span(at, at + 1) for at in range(0, len(plain.text), 2)]
+    assert [text[start:end] for start, end in spans] == written
+    assert PlainText.of("q\u0301 x\u0301\u0323").text == "q\u0301 x\u0301\u0323"

@@ -11,6 +11,7 @@ from typing import Any
 from handoffaudit.dashboard.handoffs.verdict_findings import parts_of
 from handoffaudit.dashboard.safe_text import cut, readable, weight
 from handoffaudit.handoffs.models import ToolResult
+from handoffaudit.validation.text import lower_in_place
 from handoffaudit.validation.tool_results import is_result, label_in
 
 MOST_CLAIMS = 30
@@ -246,7 +247,7 @@ def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
     """
     if content is None:
         return Cited(cut(name, MOST_NAME), "", is_known=False)
-    by_text = {value.text.lower(): value for value in values if value.status == "grounded" and value.text}
+    by_text = {lower_in_place(value.text): value for value in values if value.status == "grounded" and value.text}
     pattern = re.compile("|".join(rf"(?<!\w){re.escape(text)}(?!\w)" for text in by_text), re.IGNORECASE)
     first = pattern.search(content) if by_text else None
     start = max(first.start() - MOST_EXCERPT // 2, 0) if first and first.end() > MOST_EXCERPT else 0
@@ -254,7 +255,7 @@ def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
     pieces = [Piece("…")] if start else []
     at = 0
     for found in pattern.finditer(text) if by_text else ():
-        pieces += [Piece(readable(text[at : found.start()])), Piece(found[0], by_text.get(found[0].lower()))]
+        pieces += [Piece(readable(text[at : found.start()])), Piece(found[0], by_text.get(lower_in_place(found[0])))]
         at = found.end()
     pieces.append(Piece(readable(text[at:]) + ("…" if start + MOST_EXCERPT < len(content) else "")))
     return Cited(cut(name, MOST_NAME), text, is_known=True, pieces=tuple(piece for piece in pieces if piece.text))

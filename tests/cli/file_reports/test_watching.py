@@ -1,11 +1,13 @@
 """Tests of the loop of `handoffaudit watch`: reported, stored, rejected and counted files."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from handoffaudit.cli.file_lookup import LookedUpFile, look
 from handoffaudit.cli.folder_follower import RETRY_SECONDS, Follower, Pattern, Watcher
 from handoffaudit.cli.report_receivers import Kept, LocalReceiver, Refused
 
@@ -78,6 +80,22 @@ def test_the_time_is_that_of_the_file(tmp_path: Path) -> None:
     [sent] = server.taken
     assert sent["timestamp"] == "2026-02-15T00:15:00Z"
     assert (sent["run_id"], sent["phase"], sent["expected_path"]) == (tmp_path.name, "planner", "planner/handoff.json")
+
+
+@pytest.mark.parametrize("changed_ns", [10**12 * 10**9, -(10**12) * 10**9])
+def test_a_file_with_a_time_in_no_calendar_stops_nothing(
+    changed_ns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_at(path: Path, folder: Path | None = None) -> LookedUpFile:
+        found = look(path, folder)
+        return replace(found, changed_ns=changed_ns) if path.parent.name == "coder" else found
+
+    monkeypatch.setattr("handoffaudit.cli.folder_follower.look", look_at)
+    server = Server()
+    write(tmp_path, "coder")
+    write(tmp_path, "planner")
+    watching(tmp_path, server).look(0)
+    assert [one["agent"] for one in server.taken] == ["coder", "planner"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -90,6 +90,15 @@ def test_a_verdict_from_before_still_opens(tenant: Tenant) -> None:
     assert (shown.shown[0].type_words, shown.shown[0].cited[0].is_known) == ("cited", False)
 
 
+def test_a_value_with_a_capital_i_with_a_dot_is_marked_in_its_source(tenant: Tenant) -> None:
+    link = "https://example.com/\u0130zmir/4711"
+    data = {"summary": f"The offer is at {link} today.", "evidence_refs": {"summary": "offers"}}
+    evidence = [{"source": "offers", "content": f"\u0130lk teklif: {link}"}]
+    shown = claims_of(queries.current_verdict(judged(tenant, payload(data=data), evidence=evidence)), None, evidence)
+    assert shown is not None
+    assert [piece.text for piece in shown.shown[0].cited[0].pieces if piece.value] == [link]
+
+
 @pytest.mark.parametrize(
     ("was", "said", "asked"),
     [

@@ -84,6 +84,18 @@ def test_the_report_has_the_week_and_the_one_before(tenant: Tenant, other_tenant
     assert report["link"].endswith("/t/acme/diagnostics/compliance/?since=2026-03-09&until=2026-03-16")
 
 
+def test_a_clock_that_was_weeks_ahead_stops_no_report(tenant: Tenant, at: Clock) -> None:
+    subscribe(tenant)
+    at(MONDAY + timedelta(days=30))
+    assert send_due() == 1
+    at(MONDAY)
+    compliance_schedule._sent.clear()
+    assert anything_due()
+    assert send_due() == 1
+    assert Delivery.objects.count() == 2
+    assert not anything_due()
+
+
 def test_each_webhook_that_asked_receives_a_week_once(tenant: Tenant, other_tenant: Tenant, at: Clock) -> None:
     first, second = subscribe(tenant), subscribe(other_tenant)
     subscribe(tenant, "Alerts", events=["alert"])

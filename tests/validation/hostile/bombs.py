@@ -295,6 +295,12 @@ def figures_without_end(size: int) -> Submission:
     return Submission(payload(data={"a": claim}), context={"t": " ".join(["9" * 400] * (size // 401))})
 
 
+def marks_out_of_order(size: int) -> Submission:
+    """Return a source of one letter with accents above and below it in turn."""
+    claim = "It was 5.5 for Ana Silva"
+    return Submission(payload(data={"a": claim}), context={"t": "a" + "\u0301\u0323" * (size // 4)})
+
+
 BOMBS: dict[str, Callable[[int], Submission]] = {
     bomb.__name__.replace("_", " "): bomb
     for bomb in (
@@ -345,5 +351,6 @@ BOMBS: dict[str, Callable[[int], Submission]] = {
         large_numbers,
         large_integers,
         figures_without_end,
+        marks_out_of_order,
     )
 }

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from handoffaudit.validation.text import lower_in_place
+
 _Span: TypeAlias = tuple[int, int]
 
 _MOST_TRIES = 40
@@ -349,12 +351,10 @@ def _long_formulas(text: str) -> Iterator[_Span]:
 
 def _tagged_code(text: str) -> Iterator[_Span]:
     """Yield the spans of code between HTML tags. A tag that is not closed is left out."""
-    folded = text.lower()
-    unclosed: set[str] = set()
-    at = 0
+    folded, unclosed, at = lower_in_place(text), set[str](), 0
     while match := _OPENS_CODE.search(text, at):
         closing = f"</{match[1].lower()}>"
-        end = -1 if closing in unclosed or len(folded) != len(text) else folded.find(closing, match.end())
+        end = -1 if closing in unclosed else folded.find(closing, match.end())
         at = match.end() if end < 0 else end + len(closing)
         if end < 0:
             unclosed.add(closing)

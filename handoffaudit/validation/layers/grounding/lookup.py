@@ -26,6 +26,7 @@ from handoffaudit.validation.layers.grounding.vocabulary import (
     flat_text,
     minutes_of,
 )
+from handoffaudit.validation.text import lower_in_place
 
 _MAX_TRIES = 40
 
@@ -90,18 +91,18 @@ class Lookup:
         kind = value.kind
         if kind == "number":
             return self.number(value)
-        at = self.index.find(value.text.lower())
+        at = self.index.find(lower_in_place(value.text))
         return self._at(at, len(value.text)) if at >= 0 else _WAYS[kind](self, value)
 
     def _at(self, at: int, size: int) -> Found:
         return Found("grounded", self.index.where(at, size))
 
     def _locate_text(self, text: str) -> Found:
-        at = self.index.find(text.lower())
+        at = self.index.find(lower_in_place(text))
         return self._at(at, len(text)) if at >= 0 else Found("grounded")
 
     def number(self, value: TextValue) -> Found | None:
-        at = self.index.find(value.text.lower())
+        at = self.index.find(lower_in_place(value.text))
         if at >= 0:
             self._grounded.append(value)
             return self._at(at, len(value.text))
@@ -183,7 +184,7 @@ class Lookup:
             unknown = unknown[1:]
         if not unknown:
             return Found("grounded", self._first_word(words[0][1]))
-        acronym = "".join(word[0] for _, word in words).lower()
+        acronym = lower_in_place("".join(word[0] for _, word in words))
         if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
             return self._locate_text(acronym)
         code = self._code_beside(value)
@@ -199,7 +200,7 @@ class Lookup:
             return ""
         after = _CODE_AFTER.match(text, value.end)
         before = _CODE_BEFORE.search(text, start, value.start)
-        codes = (match[1].lower() for match in (after, before) if match)
+        codes = (lower_in_place(match[1]) for match in (after, before) if match)
         return next((code for code in codes if code in self.index.words), "")
 
     def _is_known(self, word: str) -> bool:
@@ -226,7 +227,7 @@ class Lookup:
         return singular in self.index.words or (len(singular) > 1 and singular in self.index.initials)
 
     def _first_word(self, word: str) -> str:
-        at = self.index.find(word.lower())
+        at = self.index.find(lower_in_place(word))
         return self.index.where(at, len(word)) if at >= 0 else ""
 
     def closest(self, value: TextValue, missing: str) -> str:
@@ -256,7 +257,7 @@ class Lookup:
         return self.index.nearby.identifier(value.text) if kind == "identifier" else ""
 
     def quote(self, value: TextValue) -> Found | None:
-        wanted = flat_text(value.text.lower()).strip(" .,;:!?…")
+        wanted = flat_text(lower_in_place(value.text)).strip(" .,;:!?…")
         # Most quotes are in the sources as written. `flat` is computed only for other quotes.
         if wanted and (wanted in self.index.folded or (self._has_long_word(wanted) and wanted in self.index.flat)):
             return Found("grounded", self._first_word(value.text.split()[0]))
@@ -268,7 +269,8 @@ class Lookup:
         return word is None or word.group() in self.index.folded
 
     def identifier(self, value: TextValue) -> Found | None:
-        wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")
+        lowered = lower_in_place(value.text)
+        wanted = lowered.partition("://")[2].rstrip("/") or lowered.lstrip("#")
         at = self.index.folded.find(wanted)
         if at >= 0:
             return self._at(at, len(wanted))

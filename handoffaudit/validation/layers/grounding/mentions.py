@@ -11,6 +11,7 @@ from handoffaudit.validation.claims import Claim
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.text import lower_in_place
 
 _MAX_NAMES = 20_000
 
@@ -115,7 +116,7 @@ class SourceNames:
             self._add(name, place)
 
     def _add(self, name: str, place: str) -> None:
-        lowered = name.lower()
+        lowered = lower_in_place(name)
         if len(name) > _MAX_NAME_LENGTH or not any(map(str.isalpha, name)) or _is_value(name):
             return
         where = f"{place}: {name}"
@@ -130,8 +131,8 @@ class SourceNames:
         """Return the values of `text` that are part of a mention, each with the location and name of its source."""
         if not (self._identifiers or self._phrases):
             return {}
-        lowered = text.lower()
-        phrases = list(self._find_cited(lowered)) if self._phrases and len(lowered) == len(text) else []
+        lowered = lower_in_place(text)
+        phrases = list(self._find_cited(lowered)) if self._phrases else []
         found: dict[TextValue, str] = {}
         for value in values:
             where = self._identifier_around(lowered, value) or next(

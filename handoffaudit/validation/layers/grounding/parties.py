@@ -10,6 +10,7 @@ from handoffaudit.validation.layers.grounding.records import Records
 from handoffaudit.validation.layers.grounding.sentences import Finding, Sentence
 from handoffaudit.validation.layers.grounding.values import TextValue
 from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS, minutes_of
+from handoffaudit.validation.text import lower_in_place
 
 _ORDINALS = {
     "first": "1",
@@ -84,8 +85,8 @@ def parties_of(records: Records) -> tuple[Party, Party] | None:
 def _name_words(names: list[str]) -> Iterator[str]:
     for name in names:
         if len(name) > _LONGEST_NAME:
-            yield name.lower()
-            yield from (word.lower() for word in _WORD.findall(name))
+            yield lower_in_place(name)
+            yield from (lower_in_place(word) for word in _WORD.findall(name))
 
 
 def _apart(party: Party, other: Party) -> Party:
@@ -120,7 +121,7 @@ def _between(mentions: Sequence[_Mention], start: int, end: int) -> Sequence[_Me
 
 
 def _mentions(text: str, parties: tuple[Party, Party]) -> Iterator[_Mention]:
-    lowered = text.lower()
+    lowered = lower_in_place(text)
     for party in parties:
         for name in (*party.names, f"{party.role} team", f"{party.role} side"):
             at = lowered.find(name)

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from handoffaudit.validation.claims import Source
+from handoffaudit.validation.claims import Source, spell_out
 
 MAX_FACTS = 5_000
 MAX_LEAVES = 20_000
@@ -236,5 +236,9 @@ def leaves(value: object, path: str) -> list[Source]:
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
             written = str(item).lower() if isinstance(item, bool) else str(item)
-            found.append(Source(name, written, name[start:]))
+            forms = {written: None}
+            if isinstance(item, float) and "e" in written:
+                # Texts repeat such a number in other forms: 0.00001 or 1e-5 for 1e-05.
+                forms = dict.fromkeys((spell_out(item), written, written.replace("e-0", "e-")))
+            found += [Source(name, form, name[start:]) for form in forms]
     return found[:MAX_LEAVES]

@@ -21,7 +21,7 @@ from handoffaudit.validation.layers.grounding.values import (
     values_in,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import days_of, minutes_of
-from handoffaudit.validation.text import PlainText
+from handoffaudit.validation.text import PlainText, lower_in_place
 
 # One handoff reports at most `MOST_KEYS` keys. A handoff is compared with about `MOST_KEYS_OF_TRACE` keys at most.
 MOST_KEYS: Final = 500
@@ -50,7 +50,8 @@ def keys_of(kind: str, text: str) -> tuple[str, ...]:
         minutes = None if days else minutes_of(text)
         found = days or ([] if minutes is None else [f"{minutes}min"])
     elif kind == "identifier":
-        found = [text.lower().partition("://")[2].rstrip("/") or text.lower().lstrip("#")]
+        lowered = lower_in_place(text)
+        found = [lowered.partition("://")[2].rstrip("/") or lowered.lstrip("#")]
     else:
         found = [" ".join(plain_words(text))]
     return tuple(dict.fromkeys(f"{kind[0]}:{key}"[:_LONGEST_KEY] for key in found if key))
@@ -61,7 +62,7 @@ def _number_keys(text: str) -> list[str]:
     number = number_of(values[0]) if values and values[0].kind == "number" else None
     if number is not None:
         return [repr(number.value)]
-    return [repr(reading) for reading in readings_of(text)] or [text.lower()]
+    return [repr(reading) for reading in readings_of(text)] or [lower_in_place(text)]
 
 
 def reported_keys(claims: Iterable[Claim], known: Collection[str] = ()) -> list[str]:
@@ -105,7 +106,7 @@ def _find(value: TextValue, index: SourceIndex) -> tuple[int, int]:
     """Return the offset and the length of a value in the sources; the offset is -1 if the sources lack the value."""
     if value.kind == "name":
         return _find_name(value.text, index)
-    form = value.text.lower()
+    form = lower_in_place(value.text)
     at = index.find(form)
     plain = plain_figure(value.figure) if at < 0 and value.figure else None
     if plain is None:
@@ -121,7 +122,7 @@ def _find_name(name: str, index: SourceIndex) -> tuple[int, int]:
     """Return the lowest offset of a word of the name, and its length; -1 and 0 if the sources lack one of the words."""
     first = (-1, 0)
     for _, word in name_words(name):
-        at = index.find(word.lower())
+        at = index.find(lower_in_place(word))
         if at < 0:
             return -1, 0
         first = min(first, (at, len(word))) if first[0] >= 0 else (at, len(word))
@@ -163,7 +164,7 @@ class Reported:
         found = [lookup.find(value) for value in values_in(mark.text, most=1)]
         if found:
             return all(one is not None and one.status == "grounded" for one in found)
-        return self._index.find(mark.text.lower()) >= 0
+        return self._index.find(lower_in_place(mark.text)) >= 0
 
     @cached_property
     def _index(self) -> SourceIndex:

@@ -35,7 +35,7 @@ from handoffaudit.validation.layers.grounding.vocabulary import (
     flat_text,
     minutes_of,
 )
-from handoffaudit.validation.text import PlainText
+from handoffaudit.validation.text import PlainText, lower_in_place
 
 _MAX_NUMBERS = 2_000
 
@@ -91,7 +91,7 @@ class SourceIndex:
         if "\\u" in self.text or "\\x" in self.text:
             self._texts = [_unescape(text) for text in self._texts]
             self.text = _SEPARATOR.join(self._texts)
-        self.folded = _lower(self.text)
+        self.folded = lower_in_place(self.text)
         self._found: dict[str, int] = {}
         # Whether the sources have a word of a name in some form. `Lookup` fills this cache.
         self.known_words: dict[str, bool] = {}
@@ -153,7 +153,7 @@ class SourceIndex:
     def has_country(self, word: str) -> bool:
         """Return whether the sources hold, in capitals, the code of a country whose name contains the word."""
         codes = COUNTRY_CODES.get(word)
-        return codes is not None and any(code.lower() in self.words and code in self._codes for code in codes)
+        return codes is not None and any(lower_in_place(code) in self.words and code in self._codes for code in codes)
 
     @cached_property
     def _codes(self) -> frozenset[str]:
@@ -335,17 +335,6 @@ def _join_records(sources: Sequence[Source], read: Mapping[int, Records], most_p
         if len(facts) >= MAX_FACTS:
             break
     return Records(facts) if facts else None
-
-
-def _lower(text: str) -> str:
-    """Return `text` in lower case with unchanged offsets.
-
-    The few letters whose lower case has two characters stay as they are.
-    """
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
 def _is_sentence(text: str) -> bool:

@@ -1,7 +1,6 @@
 """Concrete values of a text with their spans, and the normal forms that two spellings of one value share."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, islice
@@ -11,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
+from handoffaudit.validation.text import normalize
 
 ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
 
@@ -355,7 +355,7 @@ def fold_case(text: str) -> str:
     lowered = text.lower()
     if lowered.isascii():
         return lowered
-    return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
+    return _ACCENTS.sub("", normalize("NFKD", lowered))
 
 
 # Cached, because texts of one trace have the same names.

@@ -73,6 +73,7 @@ def judge_of(data: str) -> DataJudge:
         (GAME, "The lead was extended to 2-0 by Victor Lund, who never defended it.", "score", True),
         (GAME, "BEARS WON", "winner", True),
         (GAME, "PIRATES WON", "winner", False),
+        (GAME, "\u0130\u0130\u0130\u0130\u0130\u0130\u0130\u0130\u0130: PIRATES WON", "winner", False),
         (GAME, "The Bears led. Both scored 1 goal in the third period.", "numbered", True),
         (WEEK, "On Thursday, January 4, it is mild.", "weekday", True),
         (WEEK, "On Friday, January 4, it is mild.", "weekday", False),

@@ -131,10 +131,44 @@ def test_an_escaped_letter_of_a_source_hides_no_name(nested: int) -> None:
     assert [mark.text for mark in marks if mark.status == "ungrounded"] == ["M\u00f6ller"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "https://example.com/\u0130zmir/4711",
+        "\u0130leti\u015fim@example.com",
+        "order \u01304711",
+        '"\u0130zmir raporu yar\u0131n haz\u0131r olacak"',
+    ],
+)
+def test_a_copy_with_a_capital_i_with_a_dot_is_grounded(value: str) -> None:
+    index = SourceIndex.of([Source("context.page", f"\u0130zmir wrote {value} today.")])
+    assert {mark.status for mark in values(f"\u0130zmir says {value}.", index)} == {"grounded"}
+
+
 def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
     claim = "Jos\u00e9 Pe\u00f1a stays in Z\u00fcrich."
     index = SourceIndex.of([Source("context.page", json.dumps(unicodedata.normalize("NFD", claim)))])
     assert {mark.status for mark in values(claim, index)} == {"grounded"}
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2009", "\u202f"])
+@pytest.mark.parametrize("is_in_claim", [True, False])
+def test_blanks_without_a_line_break_hide_no_value(blank: str, *, is_in_claim: bool) -> None:
+    text = "On 12 March 2024 at 2 PM, Ana Silva paid 5.5 % of 300 euros."
+    source, claim = (text, text.replace(" ", blank)) if is_in_claim else (text.replace(" ", blank), text)
+    marks = values(claim, SourceIndex.of([Source("context.page", source)]))
+    assert {mark.status for mark in marks} == {"grounded"}
+    assert [mark.text for mark in marks] == [mark.text for mark in values(text)]
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFD", "NFD")])
+def test_decomposed_letters_hide_no_value(forms: tuple[str, str]) -> None:
+    text = 'Jos\u00e9 Pe\u00f1a of \ud55c\uad6d said "D\u00e9j\u00e0 vu, c\u2019est fini" to ren\u00e9@example.com.'
+    source, claim = (unicodedata.normalize(form, text) for form in forms)
+    marks = values(claim, SourceIndex.of([Source("context.page", source)]))
+    assert {mark.status for mark in marks} == {"grounded"}
+    named = [claim[mark.start : mark.end] for mark in marks if mark.kind == "name"]
+    assert named == [unicodedata.normalize(forms[1], "Jos\u00e9 Pe\u00f1a")]
 
 
 def test_a_name_with_escaped_letters_has_its_span() -> None:
@@ -155,6 +189,22 @@ def test_grounded_says_where() -> None:
 @pytest.mark.parametrize("claim", ["1. First\n2. Second", "### Travel Plan\n", "**Total Amount**: see above"])
 def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
     assert [mark for mark in values(claim) if mark.status == "ungrounded"] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "claim"),
+    [
+        (0.00001, "a rate of 0.00001"),
+        (0.00001, "a rate of 1e-05"),
+        (0.00001, "a rate of 1e-5"),
+        (0.000045, "a loss of 0.0045 %"),
+        (5e16, "it has 50000000000000000 wei"),
+        (float(12345678901234567890123), "it has 12345678901234567890123 wei"),
+    ],
+)
+def test_a_number_that_python_writes_with_an_exponent_is_found(number: float, claim: str) -> None:
+    (mark,) = values(claim, SourceIndex.of(leaves({"it": [number]}, "context")))
+    assert (mark.status, mark.where[0].partition(":")[0]) == ("grounded", "context.it[0]")
 
 
 def test_leaves_are_named_by_their_paths() -> None:

@@ -26,6 +26,7 @@ def form_of(text: str, value: str) -> Form:
         ("```\nRevenue was 4711 euros in May.\n```", Form.STATEMENT),
         ("```python\nimport os\nlimit = 4711\n```", Form.CODE),
         ("<code>\nprint(web_search(4711))\n</code>", Form.CODE),
+        ("<code>\nprint('\u0130', web_search(4711))\n</code>", Form.CODE),
         ("import os\nlimit = 4711\nprint(limit)\nThe end.", Form.CODE),
         ("Run `head -n 4711` first.", Form.CODE),
         ('Ledger: {"reason": "4711 is done", "done": true}', Form.DATA),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -88,7 +88,11 @@ def _take(condition: str, *, alone: bool) -> Job | None:
     if not checks:
         return None
     [check] = checks
-    handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
+    try:
+        handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
+    except (InterfaceError, OperationalError):
+        _lost[token] = Job(token, Handoff(pk=check.handoff_id), CheckKind(check.kind), alone), True
+        raise
     return Job(token, handoff, CheckKind(check.kind), alone)
 
 
@@ -107,6 +111,37 @@ def release(job: Job) -> None:
     row = ModelCheck.objects.filter(pk=job.handoff.pk).first()
     tries = (row.tries if row else 0) + (0 if job.alone else 1)
     leases.release(_filter_held(job), tries, tries=tries)
+
+
+# The checks, by token, that this process could not give back, because the database failed; and whether they are
+# blameless.
+_lost: dict[uuid.UUID, tuple[Job, bool]] = {}
+
+
+def release_after(job: Job, error: BaseException) -> None:
+    """Give back a check after an error. If the database fails, `release_lost` gives the check back later."""
+    blameless = leases.is_blameless(error)
+    try:
+        _give_back(job, blameless=blameless)
+    except (InterfaceError, OperationalError):
+        _lost[job.token] = job, blameless
+
+
+def release_lost() -> None:
+    """Give back the checks that this process lost with the database, so that no handoff waits until the leases expire.
+
+    Raise the error of the database if it still fails.
+    """
+    for token, (job, blameless) in list(_lost.items()):
+        _give_back(job, blameless=blameless)
+        _lost.pop(token, None)
+
+
+def _give_back(job: Job, *, blameless: bool) -> None:
+    if blameless:
+        leases.undo_try(_filter_held(job), counted=int(job.alone))
+    else:
+        release(job)
 
 
 def end_leases() -> None:

@@ -259,11 +259,11 @@ def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
         leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, **columns)
         retry_now(lease.subscriber)
         return True
+    log.warning("a delivery failed", subscriber=lease.subscriber.pk, tries=tries, status=answer.status)
     if answer.gone:
         _switch_off(lease, delivery, columns)
         return False
     pause = pause_after(tries, answer.retry_after, _chance)
-    log.warning("a delivery failed", subscriber=lease.subscriber.pk, tries=tries, status=answer.status)
     if pause is None:
         _give_up(lease, delivery, columns)
     else:
@@ -284,6 +284,7 @@ def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any
     with transaction.atomic():
         if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
             return
+        counts.add_total(Total.DELIVERIES, "given_up")
         if Subscriber.objects.filter(pk=subscriber.pk, active=True).update(active=False):
             tenant, name, detail = subscriber.tenant, subscriber.name, {"why": "the receiver answered 410 Gone"}
             audit.record(tenant=tenant, actor=SYSTEM.name, action="subscriber.pause", target=name, detail=detail)

@@ -126,8 +126,11 @@ def test_a_full_disk_counts_no_try_of_a_check(
             checks_run_out()
             assert llm_run.drain() == 0
             tasks.sweep_checks()
+            # Until the pause is over, no check asks the LLM.
+            checks_run_out()
+            assert jobs.take() is None
+            monkeypatch.setattr(jobs.gate, "_until", 0.0)
     assert ModelCheck.objects.get().tries == 0
-    checks_run_out()
     assert llm_run.drain() == 1
     assert_counts_are_right()
 

@@ -1,5 +1,7 @@
 """Queue of handoffs for the LLM: one row for each handoff, leased one at a time."""
 
+import threading
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,6 +47,39 @@ class Job:
         finish(self)
 
 
+class _Gate:
+    """Let only one check a minute pass in this process while results cannot be stored, because each check costs money.
+
+    The answers of the LLM cannot be stored then, either, so each try of a check asks the LLM again.
+    """
+
+    PAUSE_SECONDS = 60.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_failing = False
+        self._until = 0.0
+
+    def admit(self) -> bool:
+        """Return whether a check may begin now. While checks fail, the next check must wait for the pause."""
+        with self._lock:
+            if not self._is_failing:
+                return True
+            now = time.monotonic()
+            admitted = now >= self._until
+            if admitted:
+                self._until = now + self.PAUSE_SECONDS
+            return admitted
+
+    def set_failing(self, *, is_failing: bool) -> None:
+        with self._lock:
+            self._is_failing = is_failing
+            self._until = time.monotonic() + self.PAUSE_SECONDS
+
+
+gate = _Gate()
+
+
 def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
     """Queue the handoffs for a check. Call inside the transaction that stores the cause of the check."""
     now = timezone.now()
@@ -75,6 +110,8 @@ def is_any_left_behind() -> bool:
 
 
 def _take(condition: str, *, alone: bool) -> Job | None:
+    if not gate.admit():
+        return None
     with transaction.atomic():
         token, checks = leases.take_first(
             ModelCheck,
@@ -121,6 +158,8 @@ _lost: dict[uuid.UUID, tuple[Job, bool]] = {}
 def release_after(job: Job, error: BaseException) -> None:
     """Give back a check after an error. If the database fails, `release_lost` gives the check back later."""
     blameless = leases.is_blameless(error)
+    if blameless:
+        gate.set_failing(is_failing=True)
     try:
         _give_back(job, blameless=blameless)
     except (InterfaceError, OperationalError):

@@ -164,6 +164,7 @@ def _run_check(job: Job) -> bool:
             log.exception("the LLM check of a handoff failed", handoff=str(job.handoff.pk))
         jobs.release_after(job, error)
         return False
+    jobs.gate.set_failing(is_failing=False)
     if was_stored and job.kind == CheckKind.RECHECK:
         # The LLM answers again, so the next rechecks need not wait for a sweep.
         enqueue_unverified()

@@ -45,10 +45,15 @@ def stop_on_database_errors() -> Iterator[None]:
         _try_connection()
         yield
     except (DatabaseError, PoolTimeout, psycopg.Error) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        if is_damage(error):
-            raise damage_error(reason) from error
-        raise Stop(f"The database {name_database()} can't be used ({reason}): {_suggest_remedy(error)}") from error
+        raise describe_error(error) from error
+
+
+def describe_error(error: BaseException) -> Stop:
+    """Return the message about an error of the database as the error that ends a command."""
+    reason = " ".join(str(error.__cause__ or error).split())
+    if is_damage(error):
+        return damage_error(reason)
+    return Stop(f"The database {name_database()} can't be used ({reason}): {_suggest_remedy(error)}")
 
 
 def damage_error(reason: str) -> Stop:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from celery import Celery
+import structlog
+from celery import Celery, Task
 from celery.signals import task_postrun, task_prerun, worker_init
 from django.conf import settings
-from django.db import connection
+from django.db import InterfaceError, InternalError, OperationalError, connection
 from kombu.exceptions import ChannelError
 from kombu.transport import filesystem
 
@@ -77,7 +78,20 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 # Celery would run Django's checks in each worker and ignore their results. The checks load all pages, which take 25 MB.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
-app = Celery("handoffaudit")
+log = structlog.get_logger(__name__)
+
+
+class DatabaseTask(Task):  # type: ignore[misc]
+    """A task whose database may fail. Celery would log the traceback of each failure as an error of the product."""
+
+    throws = (InterfaceError, InternalError, OperationalError)
+
+    def on_failure(self, exc: Exception, *_: Any, **__: Any) -> None:
+        if isinstance(exc, self.throws):
+            log.warning("a task could not use the database", task=self.name, error=str(exc))
+
+
+app = Celery("handoffaudit", task_cls=DatabaseTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
 

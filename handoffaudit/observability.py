@@ -4,6 +4,8 @@ import logging
 import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -49,6 +51,54 @@ def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any])
     return event
 
 
+# During an outage, the periodic jobs and the pool of connections fail again every second.
+_OUTAGE_EVENTS: Final = frozenset(
+    {
+        "a task could not use the database",
+        "the sweep could not use the database",
+        "totals for the metrics wait: the database can't be reached",
+        "webhooks wait: the database can't be reached",
+    }
+)
+_OUTAGE_LOGGERS: Final = frozenset({"psycopg.pool"})
+# Numbers and addresses in memory. Lines that differ only in these are equal.
+_NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
+_MOST_OUTAGES: Final = 100
+
+
+class OutageFilter(logging.Filter):
+    """Let a warning about an outage through once a minute, with the number of equal warnings that were left out."""
+
+    PAUSE_SECONDS = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        # The time from which on a warning is let through again, and the number of warnings left out so far.
+        self.seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write the record."""
+        event = record.msg if isinstance(record.msg, dict) else {}
+        if record.name not in _OUTAGE_LOGGERS and event.get("event") not in _OUTAGE_EVENTS:
+            return True
+        told = f"{event['event']} {event.get('task')} {event.get('error')}" if event else record.getMessage()
+        key, now = (record.name, _NUMBERS.sub("", told)), time.monotonic()
+        with self._lock:
+            until, left_out = self.seen.get(key, (now, 0))
+            if now < until:
+                self.seen[key] = until, left_out + 1
+                return False
+            if len(self.seen) >= _MOST_OUTAGES:
+                self.seen.clear()
+            self.seen[key] = now + self.PAUSE_SECONDS, 0
+        if left_out and event:
+            event["left_out"] = left_out
+        elif left_out:
+            record.msg, record.args = f"{told} ({left_out} equal warnings were left out)", None
+        return True
+
+
 def configure_logs(form: str, level: str) -> None:
     """Format the records of structlog and of the standard library in one way. `form` is `text` or `json`."""
     shared: list[Any] = [
@@ -77,6 +127,7 @@ def configure_logs(form: str, level: str) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(OutageFilter())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)

@@ -1,12 +1,13 @@
-"""Tests of the connections of a worker."""
+"""Tests of the connections of a worker, and of its tasks while the database fails."""
 
 from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 
 from handoffaudit.celery import OWN_THREADS, have_connections
+from handoffaudit.handoffs import judge, tasks
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,15 @@ def test_a_worker_has_one_for_each_of_its_threads(threads: int, given: int, most
     monkeypatch.setitem(settings.DATABASES["default"], "OPTIONS", {"pool": {"min_size": 1, "max_size": given}})
     have_connections(sender=SimpleNamespace(concurrency=threads))
     assert settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"] == most
+
+
+def test_a_task_that_met_a_fault_of_the_database_is_one_warning(monkeypatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise OperationalError("no room")
+
+    monkeypatch.setattr(judge, "drain", fail)
+    with caplog.at_level("WARNING"):
+        assert tasks.judge_waiting.apply().state == "FAILURE"
+    [record] = caplog.records
+    assert isinstance(record.msg, dict)
+    assert (record.levelname, record.msg["error"], record.exc_info) == ("WARNING", "no room", None)

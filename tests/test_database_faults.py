@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from handoffaudit import database_faults
+from handoffaudit.cli import Stop, database
 from handoffaudit.database_faults import POOL_WAITS, Cause, fault_of, find_fault
 
 
@@ -176,3 +178,22 @@ def test_the_first_request_finds_a_server_that_is_back(postgres_url: str) -> Non
         time.sleep(0.4)
         Restarted.is_away = False
         pool.putconn(pool.getconn())
+
+
+@pytest.mark.parametrize(
+    ("error", "free", "remedy"),
+    [
+        (OSError(errno.ENOSPC, "no room"), 10**12, r"make room\.$"),
+        (sqlite3.OperationalError("disk I/O error"), 0, r": 0 MB are free in .*: make room\.$"),
+        (sqlite3.OperationalError("disk I/O error"), 10**12, "check the file and its permissions"),
+    ],
+)
+def test_a_command_names_a_full_disk_as_the_cause(monkeypatch, error: Exception, free: int, remedy: str) -> None:
+    monkeypatch.setattr(database, "_try_connection", lambda: None)
+    monkeypatch.setattr(
+        database, "connection", SimpleNamespace(vendor="sqlite", settings_dict={"NAME": "/x/y.sqlite3"})
+    )
+    monkeypatch.setattr(database_faults, "connection", database.connection)
+    monkeypatch.setattr(database_faults.shutil, "disk_usage", lambda _: SimpleNamespace(total=10**12, free=free))
+    with pytest.raises(Stop, match=remedy), database.stop_on_database_errors():
+        raise OperationalError(str(error)) from error

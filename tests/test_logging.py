@@ -1,10 +1,13 @@
-"""Tests that logs contain no secrets: the standard error of a process of its own."""
+"""Tests that logs contain no secrets, by the standard error of a process of its own, and no noise."""
 
 import json
+import logging
 import subprocess
 import sys
 
 import pytest
+
+from handoffaudit.observability import OutageFilter
 
 SCRIPT = """
 import logging, uuid
@@ -54,3 +57,33 @@ def test_lines_stay_json() -> None:
     assert lines[2]["where"] == "a/b"
     assert lines[4]["values"] == [1, 2.5, None, ["a", [3]]]
     assert (lines[4]["token"], lines[4]["tokens_in"], lines[4]["ok"]) == ("[masked]", 512, True)
+
+
+def test_a_warning_about_an_outage_is_written_once_a_minute() -> None:
+    outages = OutageFilter()
+
+    def written(name: str, message: object, *values: object) -> logging.LogRecord | None:
+        record = logging.LogRecord(name, logging.WARNING, "", 0, message, values or None, None)
+        return record if outages.filter(record) else None
+
+    def swept(error: str) -> dict[str, object]:
+        return {"event": "the sweep could not use the database", "error": error}
+
+    assert written("jobs", swept("file 17 is full"))
+    assert written("psycopg.pool", "discarding %s", "<Connection at 0x7f9a>")
+    assert not written("jobs", swept("file 18 is full"))
+    assert not written("psycopg.pool", "discarding %s", "<Connection at 0x11c0>")
+    # Another cause is news, and each warning about one handoff is its own.
+    assert written("jobs", swept("the server is away"))
+    assert all(written("jobs", {"event": "a handoff could not be judged"}) for _ in range(2))
+    # A minute is over.
+    outages.seen = {key: (0.0, left_out) for key, (_, left_out) in outages.seen.items()}
+    again, pool = (
+        written("jobs", swept("file 19 is full")),
+        written("psycopg.pool", "discarding %s", "<Connection at 0x1>"),
+    )
+    assert again
+    assert isinstance(again.msg, dict)
+    assert again.msg["left_out"] == 1
+    assert pool
+    assert pool.getMessage() == "discarding <Connection at 0x1> (1 equal warnings were left out)"

@@ -1,5 +1,6 @@
 """Start of Django for the commands that need it, with a database that is ready for use."""
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -35,10 +36,17 @@ def start_django() -> None:
 
 
 def describe_unwritable(error: OSError) -> str:
-    return (
-        f"The data folder can't be written ({error.strerror}: {error.filename}):"
-        " give another one with --data, or change its permissions."
-    )
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "make room on its disk" if is_full else "give another one with --data, or change its permissions"
+    return f"The data folder can't be written ({error.strerror}: {error.filename}): {remedy}."
+
+
+def make_data_folder() -> None:
+    """Create the data folder for its owner alone. Raise `Stop` if this fails."""
+    try:
+        data_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Stop(describe_unwritable(error)) from error
 
 
 def find_database_file() -> Path | None:

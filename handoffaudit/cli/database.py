@@ -18,6 +18,7 @@ from django.db.models import Model
 from psycopg_pool import PoolTimeout
 
 from handoffaudit.cli import Stop
+from handoffaudit.database_faults import Cause, describe_shortage, fault_of
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage, store_statistics
 
 
@@ -44,10 +45,15 @@ def stop_on_database_errors() -> Iterator[None]:
         _try_connection()
         yield
     except (DatabaseError, PoolTimeout, psycopg.Error) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        if is_damage(error):
-            raise damage_error(reason) from error
-        raise Stop(f"The database {name_database()} can't be used ({reason}): {suggest_remedy()}") from error
+        raise describe_error(error) from error
+
+
+def describe_error(error: BaseException) -> Stop:
+    """Return the message about an error of the database as the error that ends a command."""
+    reason = " ".join(str(error.__cause__ or error).split())
+    if is_damage(error):
+        return damage_error(reason)
+    return Stop(f"The database {name_database()} can't be used ({reason}): {_suggest_remedy(error)}")
 
 
 def damage_error(reason: str) -> Stop:
@@ -96,9 +102,14 @@ def name_database() -> str:
     return f"{name} at {host}:{connection.settings_dict.get('PORT') or 5432}" if host else str(name)
 
 
-def suggest_remedy() -> str:
+def _suggest_remedy(error: BaseException) -> str:
+    fault = fault_of(error)
+    if fault and fault.cause is not Cause.AWAY:
+        return f"{fault.detail.partition(': ')[2] or 'try again later'}."
     if connection.vendor == "sqlite":
-        return "check the file and its permissions, or give another folder with --data."
+        # On a full disk, SQLite also reports errors that do not name the cause.
+        shortage = describe_shortage()
+        return f"{shortage or 'check the file and its permissions, or give another folder with --data'}."
     return "check that the server runs and that DATABASE_URL is right."
 
 

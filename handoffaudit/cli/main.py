@@ -94,7 +94,23 @@ def run(program: click.Command, name: str) -> None:
         # The reader of standard output has closed the pipe. Python would raise again while closing standard output.
         sys.stdout = None
         code = 1
+    except Exception as error:
+        stop = _describe_database_fault(error)
+        if stop is None:
+            raise
+        code = _fail(stop.message, stop.code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _describe_database_fault(error: Exception) -> Stop | None:
+    """Return the message about a fault of the database, such as a full disk, and None for any other error."""
+    # Only commands that use the database load this module.
+    if "handoffaudit.cli.database" not in sys.modules:
+        return None
+    from handoffaudit.cli.database import describe_error
+    from handoffaudit.database_faults import fault_of
+
+    return describe_error(error) if fault_of(error) else None
 
 
 def _fail(message: str, code: int) -> int:

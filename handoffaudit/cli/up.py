@@ -43,19 +43,27 @@ from handoffaudit.cli.terminal import data_folder, data_option, example
 PORT_PATIENCE_SECONDS = 1.5
 
 
-def check_folder(folder: Path) -> None:
+@contextmanager
+def _stop_if_unwritable(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        yield
     except OSError as error:
         error.filename = str(folder)
         raise Stop(describe_unwritable(error)) from error
 
 
+def check_folder(folder: Path) -> None:
+    with _stop_if_unwritable(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+
+
 @contextmanager
 def hold_folder(folder: Path, address: str) -> Iterator[None]:
     """Lock the folder, and refuse a second start on it. The lock ends with this process, even if it is killed."""
-    with (folder / "up.lock").open("a+") as file:
+    with _stop_if_unwritable(folder):
+        file = (folder / "up.lock").open("a+")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -64,9 +72,10 @@ def hold_folder(folder: Path, address: str) -> Iterator[None]:
                 f"handoffaudit already runs on the data folder {folder} ({file.read().strip() or 'starting'}):"
                 " stop it first, or give another folder with --data."
             ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()}, {address}\n")
-        file.flush()
+        with _stop_if_unwritable(folder):
+            file.truncate(0)
+            file.write(f"process {os.getpid()}, {address}\n")
+            file.flush()
         # A child that outlives this process must not hold the folder.
         os.register_at_fork(after_in_child=file.close)
         yield

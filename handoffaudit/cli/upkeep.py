@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from handoffaudit.cli.bootstrap import (
     actor_name,
     find_database_file,
     find_tenant,
+    make_data_folder,
     refuse_no_data,
     start_django,
     start_with_database,
@@ -68,8 +70,19 @@ def backup(file: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         if is_damage(error):
             raise _build_damage_error(database, str(error)) from error
-        raise Stop(f"{file} can't be written ({error}).") from error
+        raise Stop(f"{file} can't be written ({error}){_describe_lack_of_room(file, database)}.") from error
     click.echo(f"{file}: {file.stat().st_size:,} bytes, a copy of {database}.", err=True)
+
+
+def _describe_lack_of_room(file: Path, database: Path) -> str:
+    """Return the end of a message about a file that can't be written: empty if the disk has room for the database."""
+    free, needed = shutil.disk_usage(file.parent).free, database.stat().st_size
+    if free >= needed:
+        return ""
+    return (
+        f": {free / 1e6:,.0f} MB are free in {file.parent}, and the database has {needed / 1e6:,.0f} MB: make room, or"
+        " name a file on another disk"
+    )
 
 
 def _refuse_damage(database: Path, copy: Path) -> None:
@@ -159,9 +172,16 @@ def manage(arguments: tuple[str, ...]) -> None:
         raise click.UsageError(f"{misplaced} goes before the command: handoffaudit manage --data DIR {arguments[0]}.")
     if arguments and not {"-h", "--help"} & set(arguments) and arguments[0] not in WITHOUT_DATA:
         refuse_no_data()
+    if arguments[:1] == ("migrate",) and not os.environ.get("DATABASE_URL"):
+        make_data_folder()
     start_django()
     from django.core.management import execute_from_command_line
 
+    if arguments[:1] == ("migrate",):
+        from handoffaudit.cli import database
+
+        with database.stop_on_database_errors():
+            pass
     execute_from_command_line(["handoffaudit manage", *arguments])
 
 

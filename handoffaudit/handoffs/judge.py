@@ -117,10 +117,8 @@ def judge(lease: Lease) -> int:
     """
     try:
         return _judge_parts(lease)
-    except (InterfaceError, OperationalError):
-        # A handoff that is judged alone may be the cause, so it waits for the end of the lease.
-        if not lease.alone:
-            judge_leases.note_lost(lease)
+    except (InterfaceError, OperationalError) as error:
+        judge_leases.note_lost(lease, error)
         raise
 
 

@@ -84,6 +84,10 @@ class Lease:
         """Give back the handoffs that this lease still holds. From now on, workers can lease each of them alone."""
         _dissolve(JudgeLease.objects.filter(pk=self.token), timezone.now())
 
+    def undo(self) -> None:
+        """Give back the handoffs as if no worker had tried them."""
+        JudgeLease.objects.filter(pk=self.token).delete()
+
     def release(self, handoff: Handoff) -> None:
         """Give back a handoff whose judging failed, so that a worker tries the handoff again alone."""
         rows = _filter_untried().filter(Exists(JudgeLease.objects.filter(pk=self.token)), pk=handoff.pk)
@@ -109,8 +113,8 @@ class LeaseAlone(Lease):
     def renew(self) -> None:
         leases.renew(self._held)
 
-    def give_back(self) -> None:
-        leases.end(self._held, at=timezone.now())
+    def undo(self) -> None:
+        leases.undo_try(self._held)
 
     def release(self, handoff: Handoff) -> None:
         leases.release(self._held, handoff.tries)
@@ -185,8 +189,8 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
     # worker read them during its turn, and froze before the last row, it would keep all other workers waiting.
     try:
         found.extend(_read(keys) if keys else [])
-    except (InterfaceError, OperationalError):
-        note_lost(lease)
+    except (InterfaceError, OperationalError) as error:
+        note_lost(lease, error)
         raise
     for handoff in found:
         handoff.state, handoff.tries = State.VALIDATING, 1
@@ -324,13 +328,19 @@ def revoke_leases(tenant: Tenant, pks: Sequence[uuid.UUID] | None = None) -> Non
     leases.end(checks.exclude(claim=None), at=now)
 
 
-# The leases, by token, that this process could not use or end, because the database failed.
-_lost: dict[uuid.UUID, Lease] = {}
+# The leases, by token, that this process could not use or end, because the database failed; and whether their handoffs
+# are blameless.
+_lost: dict[uuid.UUID, tuple[Lease, bool]] = {}
 
 
-def note_lost(lease: Lease) -> None:
-    """Remember a lease that was lost with the database. `give_back_lost` gives it back."""
-    _lost[lease.token] = lease
+def note_lost(lease: Lease, error: BaseException) -> None:
+    """Remember a lease that was lost with the database. `give_back_lost` gives it back.
+
+    A handoff that is judged alone may be the cause of the error. Such a handoff waits for the end of its lease.
+    """
+    blameless = leases.is_blameless(error)
+    if blameless or not lease.alone:
+        _lost[lease.token] = lease, blameless
 
 
 def give_back_lost() -> None:
@@ -338,6 +348,9 @@ def give_back_lost() -> None:
 
     Raise the error of the database if it still fails.
     """
-    for token, lease in list(_lost.items()):
-        lease.give_back()
+    for token, (lease, blameless) in list(_lost.items()):
+        if blameless:
+            lease.undo()
+        else:
+            lease.give_back()
         _lost.pop(token, None)

@@ -58,7 +58,9 @@ def drain() -> int:
         # An exception here is a bug of this product. It must not affect the other traces.
         try:
             stored += _judge_trace(lease)
-        except Exception:
+        except Exception as error:
+            if lease.undo_if_blameless(error):
+                raise
             log.exception("handoffs could not be judged again with late tool results", trace=lease.row.trace_id)
             lease.release()
     return stored
@@ -87,6 +89,9 @@ class Lease:
 
     def release(self) -> None:
         leases.release(self._held(), self.row.tries)
+
+    def undo_if_blameless(self, error: BaseException) -> bool:
+        return leases.undo_if_blameless(self._held(), error)
 
     def finish(self) -> None:
         """Remove the trace from the queue, unless it has to be tried again or more results arrived meanwhile."""

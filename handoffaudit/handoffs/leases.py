@@ -19,6 +19,7 @@ from django.db import models
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from handoffaudit.database_faults import Cause, fault_of
 from handoffaudit.handoffs import db
 from handoffaudit.handoffs.db import reader_of
 
@@ -139,6 +140,36 @@ def release(rows: "QuerySet[Any]", tries: int, /, **columns: Any) -> bool:
 
 
 COUNT_TRY: Final[dict[str, Any]] = {"tries": F("tries") + 1}
+
+# Faults of the server that no row can cause. A row can be the cause of a lost connection or of a slow statement.
+_FAULTS_OF_THE_SERVER: Final = frozenset({Cause.FULL, Cause.READ_ONLY})
+
+# The pause before the next try after such a fault.
+_SERVER_PAUSE_SECONDS: Final = 10.0
+
+
+def is_blameless(error: BaseException) -> bool:
+    """Return whether the state of the database server, such as a full disk, caused an error, and not the leased row."""
+    fault = fault_of(error)
+    return fault is not None and fault.cause in _FAULTS_OF_THE_SERVER
+
+
+def undo_try(rows: "QuerySet[Any]", *, counted: int = 1) -> bool:
+    """Give back held rows for another try after a pause. Do not count this try, for which the lease `counted` tries.
+
+    Otherwise, rows whose small updates succeed on a nearly full disk would use up their tries, and their work would be
+    given up.
+    """
+    return end(rows, at=compute_expiry(_SERVER_PAUSE_SECONDS), tries=F("tries") - counted)
+
+
+def undo_if_blameless(rows: "QuerySet[Any]", error: BaseException) -> bool:
+    """Call `undo_try` if the state of the database server caused the error, and return whether it did."""
+    blameless = is_blameless(error)
+    if blameless:
+        undo_try(rows)
+    return blameless
+
 
 BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -212,7 +212,9 @@ def _assemble(rows: Sequence[TelemetryTrace]) -> None:
         for tenant_id, some in by_tenant.items():
             _make_handoffs(tenant_id, some, now)
         _finish(rows, now)
-    except Exception:
+    except Exception as error:
+        if leases.undo_if_blameless(TelemetryTrace.objects.filter(claim=rows[0].claim), error):
+            raise
         if len(rows) > 1:
             for row in rows:
                 _assemble([row])

@@ -166,6 +166,7 @@ def look() -> None:
     give back the leases whose verdicts could not be stored because the database failed.
     """
     judge_leases.give_back_lost()
+    jobs.release_lost()
     is_idle = notify.consumes(notify.TASK) and not drains.taken
     if is_idle and (judge_leases.is_anything_waiting() or late_results.is_anything_waiting()):
         notify.start_threads(notify.TASK)

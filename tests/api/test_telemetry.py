@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -22,6 +23,7 @@ from handoffaudit.handoffs import judge, span_assembly, span_store
 from handoffaudit.handoffs.models import Handoff, HandoffBody, TelemetrySpan, TelemetryTrace, ToolResult
 from handoffaudit.validation.telemetry.otlp import JSON, PROTOBUF
 from tests.api.support import client, make_key
+from tests.handoffs.support import find_disk_full
 from tests.validation.telemetry.support import BEGIN, RUNS, SWARM, TRACE, agent, bodies, export, one, tool, transfer
 
 pytestmark = pytest.mark.django_db
@@ -517,6 +519,19 @@ def test_a_trace_that_fails_holds_up_no_other(api: httpx.Client, monkeypatch: py
     monkeypatch.setattr(span_assembly, "find_in", fail)
     wait(11)
     assert ends() == [("a", "b")]
+    monkeypatch.undo()
+    wait(11)
+    assert sorted(ends()) == [("a", "b"), ("triage", "writer")]
+
+
+def test_a_full_disk_counts_no_try_of_a_trace(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_spans(api, agent(1, "triage"), transfer(2, "writer", 1, at=5))
+    send_spans(api, *(span | {"traceId": "9" * 32} for span in (agent(1, "a"), transfer(2, "b", 1, at=5))))
+    monkeypatch.setattr(span_assembly, "find_in", find_disk_full)
+    for _ in range(6):
+        with pytest.raises(OperationalError):
+            wait(11)
+    assert set(TelemetryTrace.objects.values_list("tries", flat=True)) == {0}
     monkeypatch.undo()
     wait(11)
     assert sorted(ends()) == [("a", "b"), ("triage", "writer")]

@@ -1,6 +1,8 @@
 """Tests of the backup of a database that is written to meanwhile, and of an interrupted backup."""
 
+import shutil
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -125,3 +127,17 @@ def test_a_command_makes_no_database_at_a_wrong_address(folder, monkeypatch):
     with pytest.raises(Stop, match=r"typo\.sqlite3: correct DATABASE_URL"):
         refuse_no_data()
     assert not missing.exists()
+
+
+def test_a_disk_without_room_is_named_with_what_to_do(folder, monkeypatch):
+    def fail(*_):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(upkeep, "_copy", fail)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    copy = folder / "copy.sqlite3"
+    said = str(CliRunner().invoke(upkeep.backup, [str(copy)]).exception)
+    assert said.startswith(
+        f"{copy} can't be written (disk I/O error): 0 MB are free in {folder}, and the database has "
+    )
+    assert said.endswith(" MB: make room, or name a file on another disk.")

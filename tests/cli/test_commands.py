@@ -1,6 +1,7 @@
 """Tests of the commands that work on the data folder."""
 
 import json
+import secrets
 import shutil
 import sqlite3
 from datetime import UTC, datetime
@@ -188,6 +189,14 @@ def test_verify_log_finds_a_changed_entry(folder):
     broken = run("verify-log", folder=folder)
     assert broken.returncode == 1
     assert broken.stdout.splitlines()[1] == "  audit entry 2: it was changed after it was written"
+
+
+def test_manage_migrate_makes_the_data_folder_also_if_the_keys_are_in_the_environment(tmp_path):
+    key = {"HANDOFFAUDIT_SECRET_KEY": secrets.token_urlsafe(50)}
+    assert run("manage", "migrate", "contenttypes", folder=tmp_path / "a" / "b", **key).returncode == 0
+    refused = run("manage", "migrate", folder=tmp_path, DATABASE_URL="postgresql://u@127.0.0.1:1/x", **key)
+    assert refused.stderr.startswith("Error: The database x at 127.0.0.1:1 can't be used (")
+    assert refused.stderr.count("\n") == 1
 
 
 def test_manage_passes_everything_on(folder):

@@ -1,12 +1,15 @@
 """Tests of the rules that hold for every command."""
 
+import errno
+import re
 import subprocess
 import sys
 
 import click
 import pytest
+from django.db import OperationalError
 
-from handoffaudit.cli import Stop, main
+from handoffaudit.cli import Stop, database, main
 from handoffaudit.cli.main import COMMANDS, command
 from tests import warm
 from tests.running.conftest import prepared
@@ -92,3 +95,17 @@ def test_a_reader_that_goes_away_is_no_crash(tmp_path):
     shell = f"{sys.executable} -m handoffaudit key list --json --data {prepared(tmp_path / 'data')} | true"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_the_database_during_a_command_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OperationalError("no room") from OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "argv", ["x"])
+    with pytest.raises(SystemExit) as ended:
+        main.run(click.Command("x", callback=fail), "x")
+    assert ended.value.code == 2
+    name = re.escape(database.name_database())
+    assert re.fullmatch(rf"Error: The database {name} can't be used \(.*\): make room\.\n", capsys.readouterr().err)

@@ -1,15 +1,17 @@
 """Documents to submit, and helpers around the product's own functions."""
 
+import errno
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from threading import Barrier, Event
 from time import sleep
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -170,3 +172,8 @@ def due(handoff: Handoff) -> jobs.Job:
 def checks_run_out() -> None:
     """Let the leases on all LLM checks expire."""
     ModelCheck.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def find_disk_full(*_: object, **__: object) -> NoReturn:
+    """Raise the error of a statement for which the database has no room on its disk."""
+    raise OperationalError("no room") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -23,6 +23,7 @@ from tests.handoffs.support import (
     SENDER,
     assert_counts_are_right,
     circular,
+    find_disk_full,
     held,
     judged,
     let_leases_expire,
@@ -202,6 +203,25 @@ def test_leases_that_were_lost_with_the_database_are_given_back_when_it_answers(
     assert judge.drain() == 1
     let_leases_expire()
     assert judge.drain() == 1
+    assert_counts_are_right()
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_full_disk_counts_no_try_of_a_handoff(tenant: Tenant, monkeypatch, settings, is_alone: bool) -> None:
+    batch(tenant, payload(), circular())
+    if is_alone:
+        take(2)
+        let_leases_expire()
+    with monkeypatch.context() as patch:
+        patch.setattr(counts, "apply", find_disk_full)
+        for _ in range(2 * settings.LEASE_TRIES):
+            with pytest.raises(OperationalError):
+                judge.drain()
+            tasks.look()
+            let_leases_expire()
+    assert judge.park_exhausted() == 0
+    assert set(Handoff.objects.values_list("tries", flat=True)) == {int(is_alone)}
+    assert judge.drain() == 2
     assert_counts_are_right()
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -15,7 +15,17 @@ from handoffaudit.handoffs.models import Alert, Event, Finding, Handoff, LateRes
 from handoffaudit.handoffs.review import decisions
 from handoffaudit.handoffs.tool_results import ToolResultIn, load_evidence
 from handoffaudit.validation.tool_results import Grade
-from tests.handoffs.support import SENDER, assert_counts_are_right, checked, doubts, judged, payload, set_policy, submit
+from tests.handoffs.support import (
+    SENDER,
+    assert_counts_are_right,
+    checked,
+    doubts,
+    find_disk_full,
+    judged,
+    payload,
+    set_policy,
+    submit,
+)
 from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db
@@ -211,6 +221,17 @@ def test_a_trace_that_fails_again_and_again_is_given_up(tenant: Tenant, monkeypa
     for _ in range(10):
         judge_again()
     assert not LateResults.objects.exists()
+
+
+def test_a_full_disk_counts_no_try(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    handoff(tenant)
+    captured(tenant)
+    with monkeypatch.context() as patch:
+        patch.setattr(late_results, "_load_open_verdicts", find_disk_full)
+        for _ in range(10):
+            with pytest.raises(OperationalError):
+                judge_again()
+    assert judge_again() == 1
 
 
 def test_only_the_newest_handoffs_are_judged_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,20 @@
 """Tests of the queue of LLM checks: taken, returned and given up."""
 
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judge, queries, tasks
+from handoffaudit.handoffs import counts, judge, leases, notify, queries, tasks
 from handoffaudit.handoffs.llm import jobs
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import pipeline
-from tests.handoffs.support import assert_counts_are_right, checks_run_out, due, judged, payload
+from tests.handoffs.support import assert_counts_are_right, checks_run_out, due, find_disk_full, judged, payload
 from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db
@@ -108,6 +110,53 @@ def test_another_try_judges_it_anew_and_asks_the_model_again(
     handoff = queries.get(tenant, "h")
     assert (handoff.state, handoff.parked, len(model.requests)) == (State.ACCEPTED, False, 1)
     assert Verdict.objects.filter(handoff=handoff.pk).count() == 3
+    assert_counts_are_right()
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_full_disk_counts_no_try_of_a_check(
+    tenant: Tenant, model: MessagesServer, monkeypatch, settings, is_alone: bool
+) -> None:
+    handoff = judged(tenant, payload())
+    if is_alone:
+        due(handoff)
+    with monkeypatch.context() as patch:
+        patch.setattr(counts, "apply", find_disk_full)
+        for _ in range(2 * settings.LEASE_TRIES):
+            checks_run_out()
+            assert llm_run.drain() == 0
+            tasks.sweep_checks()
+            # Until the pause is over, no check asks the LLM.
+            checks_run_out()
+            assert jobs.take() is None
+            monkeypatch.setattr(jobs.gate, "_until", 0.0)
+    assert ModelCheck.objects.get().tries == 0
+    assert llm_run.drain() == 1
+    assert_counts_are_right()
+
+
+@pytest.mark.parametrize("place", ["check", "take"])
+def test_a_check_that_was_lost_with_the_database_is_given_back_when_it_answers(
+    tenant: Tenant, model: MessagesServer, monkeypatch, place: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError("gone")
+
+    judged(tenant, payload())
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "end", fail)
+        patch.setattr(*((counts, "apply", fail) if place == "check" else (Handoff.objects, "select_related", fail)))
+        with nullcontext() if place == "check" else pytest.raises(OperationalError):
+            llm_run.drain()
+        assert ModelCheck.objects.exclude(claim=None).exists()
+        with pytest.raises(OperationalError):
+            tasks.look()
+    monkeypatch.setattr(notify, "consumes", lambda _: False)
+    tasks.look()
+    row = ModelCheck.objects.get()
+    assert (row.claim, row.claim_expires_at < timezone.now() + timedelta(seconds=15)) == (None, True)
+    checks_run_out()
+    assert llm_run.drain() == 1
     assert_counts_are_right()
 
 

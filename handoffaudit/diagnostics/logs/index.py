@@ -141,12 +141,16 @@ def drain(seconds: float = math.inf) -> bool:
 
 
 def _read_one(block: LogBlock) -> None:
+    # `mark` clears the field, also if the transaction fails later.
+    claim = block.claim
     try:
         store_summaries([read_block(block, block.load_text())])
-    except Exception:
+    except Exception as error:
+        if leases.undo_if_blameless(LogBlock.objects.filter(claim=claim, parsed_at=None), error):
+            raise
         # An error must not affect other blocks. This block is tried again alone, and is parked after too many tries.
         log.exception("a block of a log can't be read", block=str(block.pk))
-        leases.release(leases.filter_held(LogBlock, block.pk, block.claim), block.tries)
+        leases.release(leases.filter_held(LogBlock, block.pk, claim), block.tries)
 
 
 def store_summaries(reads: list[BlockSummary]) -> None:

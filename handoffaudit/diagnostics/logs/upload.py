@@ -215,10 +215,13 @@ def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
         _store(part, pool)
     except _Lost:
         log.warning("another worker has the part of a log", part=str(part.pk))
-    except Exception:
+    except Exception as error:
+        held = leases.filter_held(LogPart, part.pk, part.claim)
+        if leases.undo_if_blameless(held, error):
+            raise
         # An error must not affect other logs. This part is tried again, and its import is parked after too many tries.
         log.exception("a part of a log can't be stored", part=str(part.pk))
-        leases.release(leases.filter_held(LogPart, part.pk, part.claim), part.tries)
+        leases.release(held, part.tries)
 
 
 def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:

@@ -1,12 +1,14 @@
 """Queue of handoffs for the LLM: one row for each handoff, leased one at a time."""
 
+import threading
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -45,6 +47,39 @@ class Job:
         finish(self)
 
 
+class _Gate:
+    """Let only one check a minute pass in this process while results cannot be stored, because each check costs money.
+
+    The answers of the LLM cannot be stored then, either, so each try of a check asks the LLM again.
+    """
+
+    PAUSE_SECONDS = 60.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_failing = False
+        self._until = 0.0
+
+    def admit(self) -> bool:
+        """Return whether a check may begin now. While checks fail, the next check must wait for the pause."""
+        with self._lock:
+            if not self._is_failing:
+                return True
+            now = time.monotonic()
+            admitted = now >= self._until
+            if admitted:
+                self._until = now + self.PAUSE_SECONDS
+            return admitted
+
+    def set_failing(self, *, is_failing: bool) -> None:
+        with self._lock:
+            self._is_failing = is_failing
+            self._until = time.monotonic() + self.PAUSE_SECONDS
+
+
+gate = _Gate()
+
+
 def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
     """Queue the handoffs for a check. Call inside the transaction that stores the cause of the check."""
     now = timezone.now()
@@ -75,6 +110,8 @@ def is_any_left_behind() -> bool:
 
 
 def _take(condition: str, *, alone: bool) -> Job | None:
+    if not gate.admit():
+        return None
     with transaction.atomic():
         token, checks = leases.take_first(
             ModelCheck,
@@ -88,7 +125,11 @@ def _take(condition: str, *, alone: bool) -> Job | None:
     if not checks:
         return None
     [check] = checks
-    handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
+    try:
+        handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
+    except (InterfaceError, OperationalError):
+        _lost[token] = Job(token, Handoff(pk=check.handoff_id), CheckKind(check.kind), alone), True
+        raise
     return Job(token, handoff, CheckKind(check.kind), alone)
 
 
@@ -107,6 +148,39 @@ def release(job: Job) -> None:
     row = ModelCheck.objects.filter(pk=job.handoff.pk).first()
     tries = (row.tries if row else 0) + (0 if job.alone else 1)
     leases.release(_filter_held(job), tries, tries=tries)
+
+
+# The checks, by token, that this process could not give back, because the database failed; and whether they are
+# blameless.
+_lost: dict[uuid.UUID, tuple[Job, bool]] = {}
+
+
+def release_after(job: Job, error: BaseException) -> None:
+    """Give back a check after an error. If the database fails, `release_lost` gives the check back later."""
+    blameless = leases.is_blameless(error)
+    if blameless:
+        gate.set_failing(is_failing=True)
+    try:
+        _give_back(job, blameless=blameless)
+    except (InterfaceError, OperationalError):
+        _lost[job.token] = job, blameless
+
+
+def release_lost() -> None:
+    """Give back the checks that this process lost with the database, so that no handoff waits until the leases expire.
+
+    Raise the error of the database if it still fails.
+    """
+    for token, (job, blameless) in list(_lost.items()):
+        _give_back(job, blameless=blameless)
+        _lost.pop(token, None)
+
+
+def _give_back(job: Job, *, blameless: bool) -> None:
+    if blameless:
+        leases.undo_try(_filter_held(job), counted=int(job.alone))
+    else:
+        release(job)
 
 
 def end_leases() -> None:

@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.database_faults import fault_of
 from handoffaudit.handoffs import attempts, judge, lineage, repairs, tool_results
 from handoffaudit.handoffs.filters import first_id_at, is_in_states
 from handoffaudit.handoffs.leases import WorkerLock
@@ -153,13 +154,17 @@ def drain() -> int:
 
 
 def _run_check(job: Job) -> bool:
-    # An exception here is a bug of this product. It must not affect the other checks.
+    # Any other exception than a fault of the database is a bug of this product. It must not affect the other checks.
     try:
         was_stored = check(job)
-    except Exception:
-        log.exception("the LLM check of a handoff failed", handoff=str(job.handoff.pk))
-        jobs.release(job)
+    except Exception as error:
+        if fault_of(error):
+            log.warning("the database failed during an LLM check", handoff=str(job.handoff.pk), error=str(error))
+        else:
+            log.exception("the LLM check of a handoff failed", handoff=str(job.handoff.pk))
+        jobs.release_after(job, error)
         return False
+    jobs.gate.set_failing(is_failing=False)
     if was_stored and job.kind == CheckKind.RECHECK:
         # The LLM answers again, so the next rechecks need not wait for a sweep.
         enqueue_unverified()

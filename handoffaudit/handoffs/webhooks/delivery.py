@@ -228,11 +228,11 @@ def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
         leases.end(lease.filter_held(delivery), until=DUE, delivered_at=now, **columns)
         retry_now(lease.subscriber)
         return True
+    log.warning("a delivery failed", subscriber=lease.subscriber.pk, tries=tries, status=answer.status)
     if answer.gone:
         _switch_off(lease, delivery, columns)
         return False
     pause = pause_after(tries, answer.retry_after, _chance)
-    log.warning("a delivery failed", subscriber=lease.subscriber.pk, tries=tries, status=answer.status)
     if pause is None:
         _give_up(lease, delivery, columns)
     else:
@@ -240,24 +240,24 @@ def _store(lease: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
     return False
 
 
-def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
+def _give_up(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> bool:
     with transaction.atomic():
-        if leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
+        if ended := leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
             counts.add_total(Total.DELIVERIES, "given_up")
             alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
+    return ended
 
 
 def _switch_off(lease: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
     """Pause a webhook that answered 410 Gone. Its waiting deliveries stay until a person resumes the webhook."""
     subscriber = lease.subscriber
     with transaction.atomic():
-        if not leases.end(lease.filter_held(delivery), until=DUE, gave_up_at=timezone.now(), **columns):
+        if not _give_up(lease, delivery, columns):
             return
         if Subscriber.objects.filter(pk=subscriber.pk, active=True).update(active=False):
             tenant, name, detail = subscriber.tenant, subscriber.name, {"why": "the receiver answered 410 Gone"}
             audit.record(tenant=tenant, actor=SYSTEM.name, action="subscriber.pause", target=name, detail=detail)
         leases.end(_filter_deliveries(subscriber.pk).filter(due_at__isnull=False), until=DUE)
-        alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
 
 
 SENDERS = 8

@@ -1,9 +1,12 @@
+import errno
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +43,16 @@ def test_only_one_start_has_the_folder(tmp_path):
     with up.hold_folder(tmp_path, "http://127.0.0.1:8000"), taken, up.hold_folder(tmp_path, "http://127.0.0.1:9000"):
         pass
     with up.hold_folder(tmp_path, "http://127.0.0.1:9000"):
+        pass
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "open", fail)
+    full = re.escape(f"The data folder can't be written (No space left on device: {tmp_path}): make room on its disk.")
+    with pytest.raises(Stop, match=full), up.hold_folder(tmp_path, "http://127.0.0.1:8000"):
         pass
 
 

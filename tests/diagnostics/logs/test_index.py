@@ -4,12 +4,14 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from tests.diagnostics.logs.support import counted, gate_lines, send
+from tests.handoffs.support import find_disk_full
 
 
 @pytest.fixture
@@ -59,6 +61,18 @@ def test_a_block_that_can_not_be_read_is_parked_and_said(waiting: LogImport, ten
     assert waiting.finished_at
     assert waiting.error == f"Lines 1 to {block.lines:,} could not be read in 2 tries and are not counted."
     assert counted(tenant) == {"gate": 10_000 - block.lines}
+
+
+def test_a_full_disk_counts_no_try_of_a_block(waiting: LogImport, tenant: Tenant, monkeypatch, settings) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "count_blocks", find_disk_full)
+        for _ in range(2 * settings.LEASE_TRIES):
+            with pytest.raises(OperationalError):
+                index.drain()
+            run_out()
+    assert set(LogBlock.objects.values_list("tries", flat=True)) == {0}
+    assert index.drain()
+    assert counted(tenant) == {"gate": 10_000}
 
 
 def test_it_stops_in_time_and_says_so(waiting: LogImport, monkeypatch: pytest.MonkeyPatch) -> None:

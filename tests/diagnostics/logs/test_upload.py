@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import index, store, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from tests.diagnostics.logs.support import counted, gate_lines, stored, told
+from tests.handoffs.support import find_disk_full
 
 PIECE = 50_000
 LOG = gate_lines(1, 20_000)
@@ -127,6 +129,20 @@ def test_a_part_that_can_not_be_stored_is_given_up_and_said(tenant: Tenant, sett
     assert "could not be stored in 3 tries" in made.error
     assert made.finished_at
     assert not upload.anything_waits()
+
+
+def test_a_full_disk_counts_no_try_of_a_part(tenant: Tenant, monkeypatch: pytest.MonkeyPatch, settings) -> None:
+    made = receive(tenant, LOG)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.LogWriter, "add", find_disk_full)
+        for _ in range(2 * settings.LEASE_TRIES):
+            with pytest.raises(OperationalError):
+                upload.drain()
+            LogPart.objects.filter(stored_at=None).exclude(tries=0, claim_expires_at=None).update(
+                claim_expires_at=timezone.now() - timedelta(seconds=1)
+            )
+    assert told(finished(made)) == {"lines": 20_000, "known": 0, "read": 20_000, "bad": 0}
+    assert stored(tenant) == LOG
 
 
 def test_of_one_log_one_import_is_stored_at_a_time_the_oldest_first(tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs import alerts, counts
 from handoffaudit.handoffs.models import Alert, Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import delivery, events, log, messages
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
@@ -173,6 +173,8 @@ def test_a_receiver_that_wants_nothing_more_is_switched_off(
     assert AuditEntry.objects.latest("number").detail == {"why": "the receiver answered 410 Gone"}
     assert Alert.objects.get().kind == "webhook_failing"
     assert not Delivery.objects.filter(due_at__isnull=False).exists()
+    counts.flush_totals()
+    assert counts.read_totals()[counts.Total.DELIVERIES] == {"failed": 1, "given_up": 1}
 
 
 @pytest.mark.parametrize(("asked", "least", "most"), [("600", 595, 601), ("1", 3, 13), ("99999999", 21590, 21601)])

@@ -313,7 +313,7 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
     began = time.monotonic()
     stopped: Stop | None = None
     try:
-        _import(sources, receiver, report, progress)
+        stopped = _import(sources, receiver, report, progress)
     except Stop as error:
         stopped = error
     receiver.close()
@@ -339,16 +339,29 @@ def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     return DatabaseReceiver(find_tenant(tenant))
 
 
-def _import(sources: list[Source], receiver: Receiver, report: ImportReport, progress: ProgressBar) -> None:
+class DamagedFile(Stop):
+    """The end of a file that can't be read to its end. The other files are imported nevertheless."""
+
+
+def _import(sources: list[Source], receiver: Receiver, report: ImportReport, progress: ProgressBar) -> Stop | None:
+    """Import all files, and return the error to end with. `Stop` is raised if the receiver fails."""
     before = 0
+    damaged: list[Stop] = []
     for source in sources:
         prefix = f"{Path(source.name).name}:" if len(sources) > 1 else ""
         occurrences = Occurrences()
-        for batch in _batch_items(_make_items(source.pieces(), occurrences, report, prefix)):
-            for item, answer in zip(batch, receiver.send(batch), strict=True):
-                report.add(f"{prefix}{item.number}", answer)
-            progress.update(report.total, before + source.read_bytes)
+        try:
+            for batch in _batch_items(_make_items(source.pieces(), occurrences, report, prefix)):
+                for item, answer in zip(batch, receiver.send(batch), strict=True):
+                    report.add(f"{prefix}{item.number}", answer)
+                progress.update(report.total, before + source.read_bytes)
+        except DamagedFile as error:
+            damaged.append(error)
         before += source.read_bytes
+    if len(damaged) < 2:
+        return damaged[0] if damaged else None
+    messages = "\n".join(error.message for error in damaged)
+    return Stop(f"{len(damaged)} of {len(sources)} files can't be read to their ends:\n{messages}")
 
 
 def _make_items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportReport, prefix: str) -> Iterator[Item]:
@@ -379,4 +392,4 @@ def _batch_items(items: Iterator[Item]) -> Iterator[list[Item]]:
         # A line end follows each item in the body of a request.
         size += len(item.sent) + 1
     if stopped:
-        raise stopped
+        raise DamagedFile(stopped.message, stopped.code) from stopped

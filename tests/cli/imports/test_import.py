@@ -95,3 +95,17 @@ def test_a_broken_document_of_an_array_is_stored_as_rejected(tenant, tmp_path):
     path.write_bytes(b'[%s,\n {"data": "caf\xe9"}]' % json.dumps(PAYLOAD).encode())
     assert bring(tenant, path).counts == {"taken": 1, "rejected": 1}
     assert b'{"data": "caf\xe9"}' in {bytes(kept) for kept in HandoffBody.objects.values_list("original", flat=True)}
+
+
+def test_files_behind_damaged_ones_are_imported(tenant, tmp_path):
+    names = ["a.jsonl.gz", "b.jsonl.gz", "c.jsonl"]
+    for name in names:
+        line = json.dumps(PAYLOAD | {"handoff_id": name}).encode() + b"\n"
+        (tmp_path / name).write_bytes(gzip.compress(line + b" " * 10_000, 0)[:-5_000] if "gz" in name else line)
+    report = ImportReport()
+    sources = [Source(str(tmp_path / name)) for name in names]
+    stopped = _import(sources, DatabaseReceiver(tenant), report, ProgressBar(0, show=False))
+    assert set(Handoff.objects.values_list("handoff_id", flat=True)) == set(names)
+    assert "2 of 3 files" in stopped.message
+    assert all(name in stopped.message for name in names[:2])
+    assert stopped.code == 2

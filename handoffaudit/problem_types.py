@@ -306,6 +306,12 @@ _TYPES = (
         "Try again in a second, or submit the document, so that it waits in the queue.",
     ),
     ProblemType(
+        "Busy with webhooks",
+        503,
+        "The tenant or the server already waits for as many receivers of webhooks as it may.",
+        "Try again in ten seconds.",
+    ),
+    ProblemType(
         "No bundle now",
         503,
         "The server already makes as many evidence bundles as it may, or its seal key cannot be used.",

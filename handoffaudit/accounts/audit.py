@@ -23,6 +23,9 @@ def lock_tenant(tenant: Tenant) -> Tenant:
     return Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
 
 
+# Entries and alerts name the server like this, so nobody else may have these names.
+NAMES_OF_THE_SERVER = ("handoffaudit", "system")
+
 BEFORE_THE_FIRST = ""
 
 MOST_LOOKED_THROUGH = 50_000

@@ -121,8 +121,7 @@ def remove_factors(person: Person) -> int:
 
 def find_protected(tenant: Tenant) -> set[int]:
     """Return the primary keys of the members who have an authenticator app, a passkey or recovery codes."""
-    of_members = Authenticator.objects.filter(user__membership__tenant=tenant)
-    return set(of_members.values_list("user_id", flat=True))
+    return set(Authenticator.objects.filter(user__membership__tenant=tenant).values_list("user_id", flat=True))
 
 
 def _refuse_member_elsewhere(tenant: Tenant, person: Person) -> None:
@@ -229,8 +228,7 @@ def use_link(*, uid: str, token: str) -> Person | None:
         return None
     make_link(person)
     for tenant in person.tenants.order_by("pk"):
-        name = person.username
-        audit.record(tenant=tenant, actor=name, action="person.link_used", target=name, detail={})
+        audit.record(tenant=tenant, actor=person.username, action="person.link_used", target=person.username, detail={})
     return person
 
 
@@ -270,6 +268,8 @@ def check_name(name: str) -> str:
         raise Refused(f"The name {name!r} cannot be used: use {NAME_RULE}.", "name") from error
     if not name:
         raise Refused(f"A name is needed: use {NAME_RULE}.", "name")
+    if name.casefold() in audit.NAMES_OF_THE_SERVER:
+        raise Refused(f"The name {name!r} stands for the server in the audit log: choose another one.", "name")
     return name
 
 

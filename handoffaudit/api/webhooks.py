@@ -14,6 +14,7 @@ from handoffaudit.api.errors import Problem
 from handoffaudit.api.serializers import Answer, Extended, Moment, Nullable, ProblemOut, answer
 from handoffaudit.handoffs.models import Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
+from handoffaudit.handoffs.webhooks.client import Busy
 from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, SubscriptionValues
 
 router = Router(tags=["Webhooks"])
@@ -115,6 +116,8 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     wanted = SubscriptionValues(asked.name, asked.address, asked.events, asked.states)
     try:
         made = subscriptions.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
+    except Busy as busy:
+        raise _busy(busy) from None
     except Refused as refused:
         members = errors.change_members(request, refused)
         raise Problem(422, "The webhook can't be made", refused.message, **members) from None
@@ -147,7 +150,15 @@ def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     The call returns when the receiver has answered or its time is up. The log of deliveries lists the test like any
     delivery.
     """
-    return answer(TestedOut, log.send_test(_get_webhook(caller(request).tenant, webhook)))
+    found = _get_webhook(caller(request).tenant, webhook)
+    try:
+        return answer(TestedOut, log.send_test(found))
+    except Busy as busy:
+        raise _busy(busy) from None
+
+
+def _busy(busy: Busy) -> Problem:
+    return Problem(503, "Busy with webhooks", busy.message, headers={"Retry-After": "10"})
 
 
 def _get_webhook(tenant: Tenant, pk: int) -> Subscriber:

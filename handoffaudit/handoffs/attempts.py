@@ -5,6 +5,7 @@ The remediation record of a lineage holds the recommended actions so far, from w
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -40,6 +41,18 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
     """Return the lineage of the handoff with this id, or the id itself for a first attempt or an unknown id."""
     rows = Handoff.objects.filter(tenant=tenant_id, handoff_id=handoff_id)
     return rows.values_list("lineage", flat=True).first() or handoff_id
+
+
+def find_by_server_id(tenant_id: int, names: Iterable[str]) -> dict[str, Handoff]:
+    """Return the handoff whose server id is the name, by name, except a handoff whose `handoff_id` is the name, too."""
+    ids = {}
+    for name in names:
+        with suppress(ValueError):
+            ids[name] = UUID(name)
+    # The server's ids have version 7, so most ids of senders need no query.
+    ids = {name: pk for name, pk in ids.items() if pk.version == 7}
+    rows = Handoff.objects.filter(tenant=tenant_id).in_bulk(ids.values()) if ids else {}
+    return {name: rows[pk] for name, pk in ids.items() if pk in rows and rows[pk].handoff_id != name}
 
 
 def list_agents(tenant_id: int, named: Collection[str]) -> list[tuple[str, str]]:

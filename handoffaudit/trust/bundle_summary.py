@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Final
 
+from handoffaudit.drawing.svg import escape_text
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
 from handoffaudit.trust.bundle_check import describe_left_out
 
@@ -58,9 +58,9 @@ def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) ->
     subject = facts["subject"]
     title = _shorten_time(f"Evidence about {subject['kind']} {subject['name']}")
     yield (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_escape(title)}</title>'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        f"<style>{_STYLE}</style></head><body><h1>{_escape(title)}</h1>"
     ).encode()
     yield _table(
         ("", ""),
@@ -79,7 +79,7 @@ def render(facts: Mapping[str, Any], handoffs: Sequence[Any], found: Summary) ->
     )
     if left_out := describe_left_out(facts["left_out"]):
         yield b"<h2>Not in this bundle</h2><p>The bundle reached a bound, and leaves out:</p><ul>"
-        yield "".join(f"<li>{escape(one)}</li>" for one in left_out).encode() + b"</ul>"
+        yield "".join(f"<li>{_escape(one)}</li>" for one in left_out).encode() + b"</ul>"
     for handoff in handoffs[:MOST_LISTED]:
         yield from _handoff(handoff, found)
     yield from _more(len(handoffs) - MOST_LISTED, "handoffs", "the other files")
@@ -98,7 +98,7 @@ def _handoff(handoff: Any, found: Summary) -> Iterator[bytes]:
     pk = str(handoff.pk)
     named = handoff.source_agent_id or handoff.target_agent_id
     name = f"{handoff.source_agent_id} \u2192 {handoff.target_agent_id}" if named else "Handoff without agents"
-    yield f"<section><h2>{escape(name)}</h2>".encode()
+    yield f"<section><h2>{_escape(name)}</h2>".encode()
     yield _table(
         ("", ""),
         (
@@ -113,7 +113,7 @@ def _handoff(handoff: Any, found: Summary) -> Iterator[bytes]:
     for facts, content in found.verdicts.get(pk, ()):
         policies = ", ".join(f"{kind} {number}" for kind, number in sorted(content["policy_versions"].items()))
         told = f"Verdict {facts['outcome']} at {facts['validated_at']}, under {policies or 'no policy'}"
-        yield f"<h3>{escape(_shorten_time(told))}</h3>".encode()
+        yield f"<h3>{_escape(_shorten_time(told))}</h3>".encode()
         issues = content["issues"]
         if issues:
             lines = ([one[name] for name in ("severity", "code", "field_path", "message")] for one in issues)
@@ -135,10 +135,15 @@ def _more(number: int, what: str, where: str = "rows.jsonl") -> Iterator[bytes]:
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
     def row(cells: Sequence[Any], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(_text(cell))}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}>{_escape(_text(cell))}</{tag}>" for cell in cells) + "</tr>"
 
     top = row(head, "th") if any(head) else ""
     return f"<table>{top}{''.join(row(line, 'td') for line in lines)}</table>".encode(errors="replace")
+
+
+def _escape(text: str) -> str:
+    """Return the text for HTML. Visible signs replace characters that hide or reorder text; line breaks stay."""
+    return "\n".join(map(escape_text, text.splitlines()))
 
 
 def _text(value: Any) -> str:

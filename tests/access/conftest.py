@@ -20,3 +20,8 @@ def kept_other_tenant(kept_tenant: Tenant) -> Tenant:
 @pytest.fixture
 def tenant(kept_tenant: Tenant, db: None) -> Tenant:
     return kept_tenant
+
+
+@pytest.fixture
+def other_tenant(kept_other_tenant: Tenant, db: None) -> Tenant:
+    return kept_other_tenant

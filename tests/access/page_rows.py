@@ -36,7 +36,15 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report", "tool_result", "hold", "erasure", "case")
+# Addresses with a parameter that names no object of a single tenant: rule codes and guides are of all tenants, each
+# tenant can have an agent of any name, and numbers the entries of its audit log from 1.
+ABOUT_NO_OBJECT = {
+    "dashboard:code",
+    "dashboard:help_guide",
+    "dashboard:help_call",
+    "dashboard:agent",
+    "dashboard:settings_audit_entry",
+}
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -186,7 +194,7 @@ TABLE = {
     "dashboard:policy_history": Row(Role.VIEWER),
     "dashboard:trial": Row(Role.VIEWER, about=("trial",)),
     "dashboard:trial_cancel": post(Role.ADMIN, about="trial"),
-    "dashboard:trial_handoff": Row(Role.VIEWER, about=("trial",)),
+    "dashboard:trial_handoff": Row(Role.VIEWER, about=("trial", "handoff")),
     "dashboard:trial_save": post(Role.ADMIN, about="trial"),
     "dashboard:diagnostics": Row(Role.VIEWER),
     "dashboard:compliance": Row(Role.VIEWER),

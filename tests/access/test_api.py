@@ -1,6 +1,7 @@
 """Tests of the scopes of API keys: every operation of the API has a row here."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from handoffaudit.api.examples import TOOL_RESULT
 from handoffaudit.diagnostics import attribution, erasure
 from handoffaudit.diagnostics.models import Erasure, FindingGroup
 from handoffaudit.handoffs import legal_holds, policy_cases
-from handoffaudit.handoffs.models import Handoff, Subscriber, ValidationState, new_id
+from handoffaudit.handoffs.models import Handoff, Subscriber, ToolResult, ValidationState, new_id
 from handoffaudit.policy import rules
 from handoffaudit.policy.kinds import KINDS, strictness
 from handoffaudit.policy.models import Kind
@@ -130,7 +131,33 @@ CLOSED = [row for row in ROWS if TABLE[row][0] != PUBLIC]
 EACH = [(row, scope) for row in ROWS for scope in SCOPES]
 ALLOWED = [(row, scope) for row, scope in EACH if TABLE[row][0] == PUBLIC or scope in TABLE[row][0].split(" or ")]
 REFUSED = [one for one in EACH if one not in ALLOWED]
-ABOUT_ONE = [row for row in ROWS if "{reference}" in row[1]]
+# Any tenant may use any trace id, so these addresses are about a trace of the caller's tenant.
+OF_ANY_TRACE = [row for row in ROWS if row[1] == "/traces/{trace_id}/tool-results"]
+ABOUT_ONE = [row for row in CLOSED if "{" in row[1] and row not in OF_ANY_TRACE]
+# Objects that exist in no tenant.
+NOTHING: dict[str, Any] = {
+    "reference": new_id(),
+    "report_id": new_id(),
+    "import_id": new_id(),
+    "group": 10**9,
+    "webhook": 10**9,
+    "hold": 10**9,
+    "erasure_id": new_id(),
+    "case": new_id(),
+    "trace_id": "nobodys-trace",
+    "workflow_id": "nobodys-workflow",
+    "phase_id": "nobodys-phase",
+}
+# Other places in a request that name an object.
+IN_QUERY = [
+    ("/handoffs", {"trace": "their-trace"}),
+    ("/handoffs", {"group": "{group}"}),
+    ("/handoffs", {"handoff_id": "theirs"}),
+    ("/review", {"trace": "their-trace"}),
+    ("/review", {"group": "{group}"}),
+    ("/logs", {"trace": "their-trace"}),
+]
+IN_BODY = [(("POST", "/policies/cases"), 404), (("POST", "/legal-holds"), 422)]
 
 
 @dataclass
@@ -145,7 +172,24 @@ class World:
     erasure: UUID
     case: UUID
 
-    def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
+    @property
+    def ids(self) -> dict[str, Any]:
+        """Return the objects that addresses can be about, by the name in the address."""
+        return {
+            "reference": self.handoff.pk,
+            "report_id": self.report_id,
+            "import_id": self.import_id,
+            "group": self.group,
+            "webhook": self.webhook,
+            "hold": self.hold,
+            "erasure_id": self.erasure,
+            "case": self.case,
+            "trace_id": "their-trace",
+            "name": "payload",
+            **PHASE,
+        }
+
+    def ask(self, row: tuple[str, str], key: str | None, **ids: Any) -> httpx.Response:
         method, path = row
         bodies: dict[tuple[str, str], Any] = {
             ("POST", "/openai-agents/traces"): {"data": []},
@@ -185,19 +229,7 @@ class World:
             ("PUT", "/agents/declared"): {"base_version": 0, "rows": [{"source": "planner", "targets": ["writer"]}]},
             ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},
         }
-        address = path.format(
-            reference=reference or self.handoff.pk,
-            report_id=self.report_id,
-            import_id=self.import_id,
-            group=self.group,
-            webhook=self.webhook,
-            hold=self.hold,
-            erasure_id=self.erasure,
-            case=self.case,
-            trace_id="their-trace",
-            name="payload",
-            **PHASE,
-        )
+        address = path.format(**self.ids | ids)
         query = {"source": "app.log"} if row == ("POST", "/logs") else None
         with client(key) as api:
             return api.request(method, address, json=bodies.get(row), params=query)
@@ -316,40 +348,78 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
     browser.force_login(admin)
     with client(None) as api:
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
-        ids = {
-            "report_id": world.report_id,
-            "import_id": world.import_id,
-            "group": world.group,
-            "webhook": world.webhook,
-            "hold": world.hold,
-            "erasure_id": world.erasure,
-            "case": world.case,
-        }
-        address = row[1].format(reference=world.handoff.pk, trace_id="t", **ids, **PHASE)
+        address = row[1].format(**world.ids)
         response = api.request(row[0], address, headers=cookie, content=b"{}")
     detail_of(row, response, 401)
     assert "Set-Cookie" not in response.headers
 
 
-@pytest.mark.parametrize("reference", ["id", "handoff_id"])
+@pytest.fixture(scope="module")
+def foreign(world: World, kept_other_tenant: Tenant) -> str:
+    """Return a key of another tenant that may do everything."""
+    return _used_key(kept_other_tenant, *SCOPES, name="foreign")
+
+
 @pytest.mark.parametrize("row", ABOUT_ONE, ids=" ".join)
-def test_another_tenants_handoff_does_not_exist(
-    row: tuple[str, str], reference: str, world: World, other_tenant: Tenant
+def test_an_object_of_another_tenant_looks_like_an_object_that_does_not_exist(
+    row: tuple[str, str], world: World, foreign: str
 ) -> None:
-    key = make_key(other_tenant, *SCOPES)
     with nothing_changes():
-        problem(world.ask(row, key, str(world.handoff.pk) if reference == "id" else "theirs"), 404)
+        theirs = world.ask(row, foreign)
+        nobodys = world.ask(row, foreign, **NOTHING)
+    problem(theirs, 404)
+    problem(nobodys, 404)
+    assert said_of(row, theirs, world.ids) == said_of(row, nobodys, world.ids | NOTHING)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if "{group}" in row[1]], ids=" ".join)
-def test_another_tenants_finding_group_does_not_exist(row: tuple[str, str], world: World, other_tenant: Tenant) -> None:
-    key = make_key(other_tenant, *SCOPES)
+def said_of(row: tuple[str, str], response: httpx.Response, ids: dict[str, Any]) -> str:
+    """Return a problem without its request id and without the ids in the address of the row."""
+    said = json.dumps({name: value for name, value in response.json().items() if name != "request_id"})
+    for name in re.findall(r"\{(\w+)\}", row[1]):
+        said = said.replace(str(ids[name]), name)
+    return said
+
+
+@pytest.mark.parametrize("row", [row for row in ABOUT_ONE if "{reference}" in row[1]], ids=" ".join)
+def test_the_handoff_id_of_another_tenant_does_not_exist(row: tuple[str, str], world: World, foreign: str) -> None:
     with nothing_changes():
-        problem(world.ask(row, key), 404)
+        problem(world.ask(row, foreign, reference="theirs"), 404)
 
 
-def test_another_tenants_validation_states_do_not_exist(world: World, other_tenant: Tenant) -> None:
-    problem(world.ask(("GET", "/validation-state/{workflow_id}/{phase_id}"), make_key(other_tenant, *SCOPES)), 404)
+def test_results_of_another_tenants_trace_are_neither_read_nor_changed(world: World, foreign: str) -> None:
+    listed, sent = OF_ANY_TRACE
+    assert world.ask(sent, _used_key(world.tenant, "observe", name="watcher")).status_code == 200
+    before = list(ToolResult.objects.filter(tenant=world.tenant).values())
+    assert before
+    assert world.ask(listed, foreign).json()["items"] == []
+    assert world.ask(sent, foreign).status_code == 200
+    assert list(ToolResult.objects.filter(tenant=world.tenant).values()) == before
+
+
+@pytest.mark.parametrize(("row", "status"), IN_BODY, ids=str)
+def test_a_body_cannot_name_a_handoff_of_another_tenant(
+    row: tuple[str, str], status: int, world: World, foreign: str
+) -> None:
+    with nothing_changes():
+        problem(world.ask(row, foreign), status)
+
+
+@pytest.mark.parametrize(("path", "query"), IN_QUERY, ids=str)
+def test_a_filter_finds_nothing_of_another_tenant(path: str, query: dict[str, str], world: World, foreign: str) -> None:
+    asked = {name: value.format(**world.ids) for name, value in query.items()}
+    with client(foreign) as api, nothing_changes():
+        response = api.get(path, params=asked)
+    assert response.status_code == 200, response.text
+    assert response.json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "asked", [{"trace": "their-trace"}, {"handoff": "{reference}"}, {"handoff": "theirs"}], ids=str
+)
+def test_evidence_of_another_tenant_does_not_exist(asked: dict[str, str], world: World, foreign: str) -> None:
+    with client(foreign) as api, nothing_changes():
+        response = api.get("/evidence", params={name: value.format(**world.ids) for name, value in asked.items()})
+    problem(response, 404)
 
 
 def test_another_tenants_lists_are_empty_and_its_table_its_own(world: World, other_tenant: Tenant) -> None:

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts import Refused, audit, people, tenants
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
+from handoffaudit.handoffs.transitions import SYSTEM
 from tests.handoffs.support import interrupted
 
 
@@ -38,6 +39,15 @@ def test_a_name_that_nobody_can_have_is_refused(tenant: Tenant, name: str) -> No
         people.invite(tenant=tenant, name=name, role=Role.VIEWER, actor="ada")
     assert refused.value.field == "name"
     assert not Person.objects.exists()
+
+
+@pytest.mark.parametrize("name", [SYSTEM.name, "HandoffAudit", "\uff53ystem", "system"])
+def test_nobody_can_pass_for_the_server(tenant: Tenant, name: str) -> None:
+    with pytest.raises(Refused, match="stands for the server"):
+        people.invite(tenant=tenant, name=name, role=Role.VIEWER, actor="ada")
+    link = token_of(people.invite(tenant=tenant, name="mira", role=Role.VIEWER, actor="ada").path)
+    with pytest.raises(Refused, match="stands for the server"):
+        people.accept(**link, name=name, password="correct horse battery staple")
 
 
 @pytest.mark.parametrize("name", ["viewer", "VIEWER"])

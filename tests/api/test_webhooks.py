@@ -1,12 +1,14 @@
 """Tests of the API of webhooks: created with a secret that is shown once, listed, tested, deleted."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs.models import Subscriber
+from handoffaudit.handoffs.webhooks import client as webhooks
 from tests.api.support import client, make_key, problem
 from tests.handoffs.webhooks.conftest import local, receiver  # noqa: F401
 from tests.handoffs.webhooks.receiver import Receiver
@@ -77,3 +79,27 @@ def test_another_tenants_does_not_exist(
     problem(as_admin.request(method, f"/webhooks/{made['id']}{rest}"), 404)
     assert Subscriber.objects.count() == 1
     assert as_admin.get("/webhooks").json()["items"] == []
+
+
+def test_one_tenant_cannot_occupy_the_server_with_slow_receivers(
+    as_admin: httpx.Client,
+    receiver: Receiver,  # noqa: F811
+    tenant: Tenant,
+    other_tenant: Tenant,
+) -> None:
+    """A test occupies a thread of the web server until the receiver answers."""
+    test = f"/webhooks/{as_admin.post('/webhooks', json=asked(receiver.url)).json()['id']}/test"
+    with webhooks.take_place(tenant.pk), webhooks.take_place(tenant.pk):
+        for busy in (as_admin.post(test), as_admin.post("/webhooks", json=asked(receiver.url))):
+            assert (problem(busy, 503)["title"], busy.headers["Retry-After"]) == ("Busy with webhooks", "10")
+        with webhooks.take_place(other_tenant.pk):
+            pass
+    assert as_admin.post(test).json()["delivered"] is True
+
+
+def test_all_tenants_together_leave_threads_for_other_requests() -> None:
+    with ExitStack() as places:
+        for number in range(webhooks.MOST_WAITS):
+            places.enter_context(webhooks.take_place(number))
+        with pytest.raises(webhooks.Busy), webhooks.take_place(webhooks.MOST_WAITS):
+            pass

@@ -1,5 +1,6 @@
 """Tests of storing submissions as rows."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import orjson
@@ -116,6 +117,28 @@ def test_an_id_with_other_content_or_envelope_is_a_conflict(tenant: Tenant, othe
     assert (clash.status, clash.id) == (409, first.id)
     assert "'h'" in clash.detail
     assert Handoff.objects.count() == 1
+
+
+@pytest.mark.parametrize("spell", [str, str.upper, "{{{}}}".format, "urn:uuid:{}".format])
+def test_no_document_hides_behind_the_servers_id_of_another(
+    tenant: Tenant, other_tenant: Tenant, spell: Callable[[str], str]
+) -> None:
+    """Otherwise, who asks for the document by its id would get the state and the approval of the other document."""
+    first = submit(tenant, payload(handoff_id="h"))
+    name = spell(first.id)
+    for clash in (
+        submit(tenant, payload(handoff_id=name)),
+        store.accept_batch(tenant, SENDER, [orjson.dumps(payload(handoff_id=name))])[0],
+    ):
+        assert (clash.status, clash.id, clash.title) == (409, first.id, "The id is taken")
+    assert Handoff.objects.count() == 1
+    assert submit(other_tenant, payload(handoff_id=name, tenant_id="globex")).status == 202
+
+
+def test_the_servers_id_of_a_document_without_an_id_names_this_document(tenant: Tenant) -> None:
+    first = submit(tenant, payload())
+    again = submit(tenant, payload(handoff_id=first.id))
+    assert (first.handoff_id, again.id) == (first.id, first.id)
 
 
 @pytest.mark.parametrize("field", ["data", "context"])

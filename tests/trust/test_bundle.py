@@ -149,6 +149,16 @@ def test_what_a_sender_wrote_is_escaped_in_the_summary(tenant: Tenant, tmp_path:
     assert "&lt;script&gt;" in summary
 
 
+def test_the_summary_shows_signs_that_turn_or_hide_text(tenant: Tenant, tmp_path: Path) -> None:
+    judged(tenant, payload(source_agent_id="writer\u202etxt", call_chain=["writer\u202etxt"], handoff_type="a\u2066b"))
+    path = write(tmp_path / "x.zip", bundle.find_subject(tenant, {"period": "24h"}))
+    with zipfile.ZipFile(path) as archive:
+        summary = archive.read("summary.html").decode()
+    assert "writer\ufffdtxt" in summary
+    assert "a\ufffdb" in summary
+    assert not {"\u202e", "\u2066"} & set(summary)
+
+
 def test_a_bundle_says_that_retention_removed_a_document(tenant: Tenant, tmp_path: Path) -> None:
     handoff = judged(tenant, payload())
     HandoffBody.objects.filter(pk=handoff.pk).delete()

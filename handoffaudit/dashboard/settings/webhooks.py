@@ -19,7 +19,7 @@ from handoffaudit.dashboard.settings import accounts
 from handoffaudit.filter_fields import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
-from handoffaudit.handoffs.webhooks.client import Answer
+from handoffaudit.handoffs.webhooks.client import Answer, Busy
 from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS, EVENTS, VERDICTS, EventType, SubscriptionValues
 
 _KINDS = {
@@ -156,7 +156,12 @@ def delete(request: HttpRequest, who: TenantMembership, subscriber: int) -> Http
 def test(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     """Send a test event now; the test can take as long as the timeout of a delivery."""
     found = _subscriber(who, subscriber)
-    return _one(request, who, found, tested=log.send_test(found))
+    try:
+        tested = log.send_test(found)
+    except Busy as busy:
+        messages.error(request, f"Not sent: {busy.message}")
+        return _back(who, found)
+    return _one(request, who, found, tested=tested)
 
 
 @require_role(Role.ADMIN)

@@ -253,7 +253,7 @@ def accept(
 
 
 def _accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade, *, wakes: bool) -> Receipt:
-    (prepared,) = _refuse_agents(
+    (prepared,) = _refuse_names(
         tenant, sender, [prepare(tenant.pk, tenant.slug, submission, timezone.now(), sender.agents)]
     )
     if isinstance(prepared, Receipt):
@@ -299,20 +299,25 @@ def accept_many(
         room -= len(submission.tool_results or b"")
         is_full = room < 0 and submission.tool_results
         prepared.append(NO_ROOM if is_full else prepare(tenant.pk, tenant.slug, submission, now, sender.agents))
-    prepared = _refuse_agents(tenant, sender, prepared)
+    prepared = _refuse_names(tenant, sender, prepared)
     known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender, grade))
     receipts = [one if isinstance(one, Receipt) else _make_receipt(one, next(known)) for one in prepared]
     counts.add_receipt_totals(receipts, with_refusals=True)
     return receipts
 
 
-def _refuse_agents(
+def _refuse_names(
     tenant: Tenant, sender: Actor, prepared: list[PreparedHandoff | Receipt]
 ) -> list[PreparedHandoff | Receipt]:
-    """Refuse each retry whose lineage has a handoff of an agent that the sender may not speak for.
+    """Refuse a `handoff_id` that is the server's id of another handoff, and retries for agents of other senders.
 
-    Return all other entries unchanged, and record each refused agent.
+    A sender may not continue a lineage that has a handoff of an agent for which the sender may not speak. Return all
+    other entries unchanged, and record each refused agent.
     """
+    named = {one.handoff_id for one in prepared if isinstance(one, PreparedHandoff) and one.named}
+    for number, one in enumerate(prepared if (taken := attempts.find_by_server_id(tenant.pk, named)) else ()):
+        if isinstance(one, PreparedHandoff) and (row := taken.get(one.handoff_id)):
+            prepared[number] = _make_receipt(one, ExistingHandoff(row.pk, "", row.state, row.source_agent_id))
     if not sender.agents.patterns:
         return prepared
     named = {one.retry_of for one in prepared if isinstance(one, PreparedHandoff)} - {""}
@@ -376,12 +381,6 @@ def _make_receipt(handoff: PreparedHandoff, known: ExistingHandoff | None) -> Re
         return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, handoff.issues)
     if known.content_hash == handoff.content_hash:
         return Receipt(200, str(known.pk), handoff.handoff_id, known.state)
-    return Receipt(
-        409,
-        str(known.pk),
-        handoff.handoff_id,
-        known.state,
-        title="The id is taken",
-        detail=f"A handoff {handoff.handoff_id!r} with other content is stored already. "
-        "Use a new handoff_id, or send the same content.",
-    )
+    stored = f"A handoff {handoff.handoff_id!r} with other content is stored already."
+    detail = f"{stored} Use a new handoff_id, or send the same content."
+    return Receipt(409, str(known.pk), handoff.handoff_id, known.state, title="The id is taken", detail=detail)

@@ -10,8 +10,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,7 @@ from http import HTTPStatus
 import httpx2
 from django.conf import settings
 
+from handoffaudit.accounts import Refused
 from handoffaudit.validation.text import clean
 
 SETTING = "HANDOFFAUDIT_WEBHOOK_PRIVATE"
@@ -86,6 +88,35 @@ def parse_address(address: str) -> httpx2.URL:
     if port is not None and not 0 < port <= 65535:
         raise BadAddress(f"{port} is not a port", "use a port from 1 to 65535.")
     return url
+
+
+# A test of a webhook and a lookup of a name occupy one of the web server's 32 threads for up to ten seconds.
+MOST_WAITS_OF_TENANT = 2
+MOST_WAITS = 8
+
+_waits: Counter[int] = Counter()
+_waits_lock = threading.Lock()
+
+
+class Busy(Refused):
+    """The error for a request that would wait for a receiver while too many requests wait for receivers."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many webhooks are tested or saved at this moment", remedy="try again in ten seconds.")
+
+
+@contextmanager
+def take_place(tenant_id: int) -> Iterator[None]:
+    """Count a request of the web server that waits for a receiver or a name server; raise `Busy` if too many wait."""
+    with _waits_lock:
+        if _waits[tenant_id] >= MOST_WAITS_OF_TENANT or _waits.total() >= MOST_WAITS:
+            raise Busy
+        _waits[tenant_id] += 1
+    try:
+        yield
+    finally:
+        with _waits_lock:
+            _waits[tenant_id] -= 1
 
 
 def resolve(address: str) -> Target:

@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.filters import first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
 from handoffaudit.handoffs.webhooks import events, messages
-from handoffaudit.handoffs.webhooks.client import Answer, Sender
+from handoffaudit.handoffs.webhooks.client import Answer, Sender, take_place
 from handoffaudit.handoffs.webhooks.delivery import describe_failure, notify_webhook_workers
 
 TEST = "test"
@@ -98,13 +98,16 @@ def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
 
 
 def send_test(subscriber: Subscriber) -> Answer:
-    """Send a test event without retries, store its delivery in the log, and return the receiver's answer."""
+    """Send a test event without retries, store its delivery in the log, and return the receiver's answer.
+
+    Raise `Busy` if too many requests wait for receivers.
+    """
     pk, now = new_id(), timezone.now()
     payload = events.dump(pk, TEST, now, subscriber.tenant.slug, {})
     about = f"test:{uuid.uuid4().hex}"
     delivery = Delivery(id=pk, tenant=subscriber.tenant, subscriber=subscriber, event=TEST, about=about, created_at=now)
     delivery.payload = payload
-    with Sender() as sender:
+    with take_place(subscriber.tenant_id), Sender() as sender:
         answer = messages.send(sender, delivery)
     delivery.tries, delivery.last_status, delivery.last_ms = 1, answer.status, answer.ms
     delivery.last_error = describe_failure(answer)

@@ -20,7 +20,7 @@ from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import leases
 from handoffaudit.handoffs.models import Delivery, Event, Gathering, State, Subscriber, SubscriberKind
-from handoffaudit.handoffs.webhooks.client import BadAddress, new_secret, resolve
+from handoffaudit.handoffs.webhooks.client import BadAddress, new_secret, resolve, take_place
 
 MOST = 50
 
@@ -121,12 +121,13 @@ class SubscriptionValues:
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
     """Create a webhook, with a secret if its requests are signed.
 
-    Raise `Refused` for an invalid value, or if the tenant has `MOST` webhooks already.
+    Raise `Refused` for an invalid value, or if the tenant has `MOST` webhooks already, and `Busy`.
     """
     if kind not in SubscriberKind.values:
         remedy = f"choose from {', '.join(SubscriberKind.values)}."
         raise Refused(f"{kind[:40]!r} is not a kind of webhook", "kind", remedy)
-    columns = _check_values(SubscriberKind(kind), wanted)
+    with take_place(tenant.pk):
+        columns = _check_values(SubscriberKind(kind), wanted)
     with transaction.atomic():
         lock_tenant(tenant)
         if Subscriber.objects.filter(tenant=tenant).count() >= MOST:
@@ -140,8 +141,10 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
 
 
 def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Change a webhook. Raise `Refused` for an invalid value, or `Subscriber.DoesNotExist`."""
-    columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
+    """Change a webhook. Raise `Refused` for an invalid value, `Subscriber.DoesNotExist`, or `Busy`."""
+    kind = SubscriberKind(get(tenant, pk).kind)
+    with take_place(tenant.pk):
+        columns = _check_values(kind, wanted)
     with transaction.atomic():
         found = _lock(tenant, pk)
         changed = {name: value for name, value in columns.items() if getattr(found, name) != value}

@@ -403,3 +403,16 @@ def test_the_notice_of_a_reopened_handoff_names_the_later_attempt(
     judged(held.tenant, payload(handoff_id="later"), retry_of=held.handoff_id)
     after = do(client, held, "reopen", note="Wrong.", headers=TOLD)
     assert "superseded: later took its place." in text_of(select(after, "#told")[0])
+
+
+def test_notes_show_signs_that_turn_text(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client = sign_in(reviewer)
+    address = f"/t/acme/handoffs/{held.pk}/"
+    for decision, note in (("pass-on", "ask\u202eonce"), ("decline", "no\u202eway"), ("reopen", "see\u202eagain")):
+        if decision == "decline":
+            assert do(client, held, "decide", decision="decline", note=note).status_code == 302
+        else:
+            assert do(client, held, decision, note=note).status_code == 302
+        page = client.get(address).text
+        assert note.replace("\u202e", "⟨U+202E⟩") in page
+        assert "\u202e" not in page

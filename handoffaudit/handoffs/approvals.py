@@ -190,9 +190,9 @@ def use(tenant: Tenant, handoff: Handoff, by: str, given_key: str = "") -> Appro
 def carry_over(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
     """Approve blocked retries whose document a person has approved before; return the changes of the counts.
 
-    The document with its format and type, the route and the policy must be the same. The approval must be unused and
-    not expired. The retry uses the approval up, and gets an approval of its own that expires at the same time. Call
-    inside the transaction that stored the verdicts.
+    The document with its format and type, the route and the policy must be the same, and the retry must have no new
+    rule code that blocks it. The approval must be unused and not expired. The retry uses the approval up, and gets an
+    approval of its own that expires at the same time. Call inside the transaction that stored the verdicts.
     """
     deltas: counts.Deltas = Counter()
     retries = [one for one in judged if one.handoff.lineage and one.state in REVIEWABLE]
@@ -221,7 +221,9 @@ def _covers(row: Approval, one: JudgedHandoff, document_hash: str) -> bool:
     is_same_route = _read_route(row.handoff) == _read_route(one.handoff)
     is_same_policy = row.policy_versions == dict(one.verdict.policy_versions)
     is_same_document = bool(document_hash) and row.document_hash == document_hash
-    return is_same_lineage and is_same_route and is_same_policy and is_same_document
+    # The verdict also depends on the trace. A person has not decided about a finding that only the retry has.
+    has_no_new_finding = {issue.code for issue in one.verdict.issues if issue.blocks} <= set(row.handoff.codes)
+    return is_same_lineage and is_same_route and is_same_policy and is_same_document and has_no_new_finding
 
 
 def _carry(row: Approval, handoff: Handoff) -> counts.Deltas:

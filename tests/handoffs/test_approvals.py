@@ -173,6 +173,16 @@ def test_a_retry_of_the_same_document_uses_the_approval_up(tenant: Tenant) -> No
     assert retry(tenant, held(handoff_id="third"), of="second").state == State.HELD
 
 
+def test_a_retry_with_a_finding_that_nobody_saw_is_judged_anew(tenant: Tenant) -> None:
+    first = approved(tenant)
+    for name in ("a", "b"):
+        judged(tenant, held(handoff_id=name), trace_id="other")
+    again = retry(tenant, held(handoff_id="second"), trace_id="other")
+    assert "chain.repeats_without_progress" in again.codes
+    assert again.state == State.REJECTED
+    assert status(first) is ApprovalStatus.VALID
+
+
 def test_two_retries_share_no_approval(tenant: Tenant) -> None:
     approved(tenant)
     submit(tenant, held(handoff_id="second"), retry_of="first")

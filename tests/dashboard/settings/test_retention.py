@@ -231,3 +231,18 @@ def test_a_type_is_kept_forever_although_the_others_go(as_admin: Client, tenant:
         [(spaced, "like other types", "60 days")],
         [(spaced, "60 days", "like other types"), (research, "kept forever", "like other types")],
     ]
+
+
+def test_a_line_of_types_that_cannot_be_read_is_neither_a_term_nor_kept_forever(as_admin: Client) -> None:
+    given = {"kind": "handoffs", "days": "30", "base_version": "0"}
+    for types, said in (
+        ("research 400", "The line 'research 400' has no \"=\"."),
+        ("research: 400\nnote = 7", "The line 'research: 400' has no \"=\"."),
+        ("research = 400\nresearch = 4", "The type 'research' has two lines."),
+    ):
+        previewed = as_admin.get(PAGE, given | {"types": types})
+        saved = as_admin.post(f"{PAGE}save/", given | {"types": types})
+        assert [page.status_code for page in (previewed, saved)] == [400, 400]
+        assert all(said in card(page, "handoffs") for page in (previewed, saved))
+        assert "Save these days" not in card(saved, "handoffs")
+    assert not PolicyVersion.objects.filter(kind=Kind.RETENTION).exists()

@@ -20,7 +20,7 @@ from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
 from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
 from tests.handoffs.support import judged, payload
-from tests.pages import only, text_of
+from tests.pages import only, select, text_of
 
 PAGE = "/t/acme/settings/retention/"
 pytestmark = pytest.mark.django_db
@@ -202,6 +202,16 @@ def test_every_active_hold_can_be_reached_and_lifted(as_admin: Client, tenant: T
     assert [text.count("Lift hold") for text in (page.text, older.text)] == [2, 1]
     assert "held-0" in older.text
     assert older.context["next"] == page.context["newest"] == ""
+
+
+def test_a_hold_leads_to_the_handoff_or_the_trace_that_it_names(as_admin: Client, tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(), trace_id="order 7/b", handoff_id="first")
+    for scope, key in (("handoff", handoff.handoff_id), ("trace", handoff.trace_id), ("tenant", "")):
+        legal_holds.place(tenant=tenant, scope=scope, key=key, reason="a case", actor="ada")
+    page = as_admin.get(f"{PAGE}holds/")
+    links = {link.text(strip=True): link.attributes["href"] for link in select(page, "h2 a")}
+    assert list(links) == [handoff.trace_id, handoff.handoff_id]
+    assert {as_admin.get(address).status_code for address in links.values()} == {200}
 
 
 def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:

@@ -186,7 +186,7 @@ PROMPT_NAMES = {"scope": "For", "name": "Name of the type or workflow", "text": 
 
 PROMPT_HELP = {
     "name": "the handoff type or the workflow, as senders write it; one * in the name of a workflow matches any text",
-    "text": f"{_TEXT.description}; the text below is added to every prompt",
+    "text": f"{_TEXT.description} The text below is added to every prompt.",
 }
 
 ALL, TYPE, WORKFLOW = "all", "type", "workflow"

@@ -131,7 +131,7 @@ WARNING, ALERT = "warning", "alert"
 
 _MARK = "thresholds"
 
-_BY_THRESHOLD = (*(AlertKind(watched.value) for watched in Watched), AlertKind.NO_HANDOFFS)
+BY_THRESHOLD = (*(AlertKind(watched.value) for watched in Watched), AlertKind.NO_HANDOFFS)
 
 
 def anything_due() -> bool:
@@ -247,7 +247,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 def _remind(tenant: Tenant, now: datetime) -> None:
     """Repeat the alerts without an alert rule every `REMIND`. Such alerts have no `renotify_minutes`."""
-    standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
+    standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)
 

@@ -178,6 +178,23 @@ def test_an_administrator_is_led_to_the_webhooks(as_admin: Client, tenant: Tenan
         assert "/t/acme/settings/webhooks/" in links(as_admin.get(address), "#main a")
 
 
+@pytest.mark.parametrize(
+    ("kind", "level", "said"),
+    [
+        ("rejection_rate", "warning", " It opens again if its cause ends and comes back, or if the value reaches"),
+        ("rejection_rate", "alert", " It opens again if its cause ends and comes back. "),
+        ("webhook_failing", "alert", " Settings"),
+    ],
+)
+def test_the_answer_to_an_acknowledgement_says_when_the_alert_opens_again(
+    as_admin: Client, tenant: Tenant, kind: str, level: str, said: str
+) -> None:
+    now = timezone.now()
+    opened = Alert.objects.create(tenant=tenant, level=level, kind=kind, opened_at=now, last_at=now, number=1)
+    page = as_admin.post(f"{PAGE}{opened.pk}/acknowledge/", {"page": "alerts"}, follow=True)
+    assert f"The alert is acknowledged.{said}" in text_of(page, "main")
+
+
 def test_what_is_over_is_listed_with_who_ended_it(
     client: Client, tenant: Tenant, other_tenant: Tenant, reviewer: Person
 ) -> None:

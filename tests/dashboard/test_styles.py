@@ -96,3 +96,17 @@ def test_a_long_word_breaks_on_every_page() -> None:
     assert "overflow-wrap: anywhere;" in body
     undone = [path.name for path in SHEETS if re.search(r"overflow-wrap: (?!anywhere)|word-break: keep", rules(path))]
     assert undone == []
+
+
+def test_each_table_scrolls_in_its_place() -> None:
+    """A table is wider than a narrow screen. Outside a place that scrolls, its last columns are cut off.
+
+    The shares of a trace have three narrow columns.
+    """
+    tables, scrolled = r"<table class=\"table(?! share-table)[\" ]", r"<[^>]*\btable-scroll\b[^>]*>\s*(?:{%[^%]*%}\s*)*"
+    texts = {str(path.relative_to(TEMPLATES)): path.read_text() for path in TEMPLATES.rglob("*.html")}
+    found = {name: len(re.findall(tables, text)) for name, text in texts.items()}
+    assert sum(found.values()) > 10
+    assert {name: number for name, number in found.items() if number} == {
+        name: len(re.findall(scrolled + tables, texts[name])) for name, number in found.items() if number
+    }

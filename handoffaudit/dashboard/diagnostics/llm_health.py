@@ -14,6 +14,7 @@ from handoffaudit.accounts import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.view_tabs import list_url
+from handoffaudit.diagnostics import alert_rules
 from handoffaudit.diagnostics.llm_health import PERIODS_OF_CALLS, CallTally, Latency, LLMHealth, load_health
 from handoffaudit.diagnostics.status import COUNTED_AT_MOST, Standing
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, draw_stacked_bars
@@ -69,12 +70,20 @@ def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
 def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> HttpResponse:
     """Acknowledge the alert and redirect to the page on which the person pressed the button."""
     try:
-        alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
+        acknowledged = alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
     except Refused as refused:
         raise Http404(refused.message) from refused
-    messages.success(request, "The alert is acknowledged.")
+    messages.success(request, f"The alert is acknowledged.{_describe_return(acknowledged)}")
     page = request.POST.get("page", "")
     return redirect(f"dashboard:{page if page in PAGES else 'alerts'}", tenant=who.tenant.slug)
+
+
+def _describe_return(alert: Alert) -> str:
+    """Return when an acknowledged alert of a rule opens again, because its value can still be at a level."""
+    if alert.kind not in alert_rules.BY_THRESHOLD:
+        return ""
+    worse = ", or if the value reaches the alert level" if alert.level == alert_rules.WARNING else ""
+    return f" It opens again if its cause ends and comes back{worse}."
 
 
 acknowledge_urls = [path("diagnostics/alerts/<int:alert>/acknowledge/", acknowledge, name="alert_acknowledge")]

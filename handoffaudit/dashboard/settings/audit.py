@@ -153,7 +153,7 @@ def describe_entry(tenant: Tenant, entry: AuditEntry) -> EntryText:
     text = "; ".join(
         f"{name.replace('_', ' ')}: {_plain(value)}"
         for name, value in sorted(detail.items())
-        if value not in ("", None)
+        if value not in ("", None, {})
     )
     version = _VERSION.match(entry.target) if done == "save" and kind in _PAGES else None
     comparison = ""
@@ -179,6 +179,8 @@ def _lines(kind: str, changes: Sequence[Change]) -> list[Line]:
 def _plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(str(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_plain(item)}" for name, item in value.items())
     return value if isinstance(value, str) else json.dumps(value)
 
 

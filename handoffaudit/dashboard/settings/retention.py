@@ -40,7 +40,7 @@ from handoffaudit.policy.retention import (
     parse_row,
     warning_of,
 )
-from handoffaudit.policy.values import InvalidPolicy
+from handoffaudit.policy.values import InvalidPolicy, PolicyError, brief
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import pluralize
 
@@ -48,6 +48,8 @@ LONGEST_DAYS: Final = 40
 # The versions that are read to find who last changed each rule.
 MOST_VERSIONS: Final = 1000
 LONGEST_TYPES: Final = 25_000
+# The page names at most this many lines of types that cannot be read.
+MOST_LINE_ERRORS: Final = 3
 # The page shows at most this many of the newest runs.
 MOST_RUNS: Final = 10
 # The page finds the runs among this many of the newest audit entries about retention.
@@ -102,7 +104,7 @@ class Given:
         """Return the row that the form describes; raise `InvalidPolicy` for bad days or types."""
         days: Any = number(self.days) if self.days else None
         plain = {"name": self.data.value, "days": self.days if self.days and days is None else days}
-        return parse_row(plain | {"types": _parse_types(self.types)} if self.types else plain)
+        return parse_row(plain | {"types": _parse_types(self.data, self.types)} if self.types else plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +226,30 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return redirect("dashboard:retention", tenant=who.tenant.slug)
 
 
-def _parse_types(text: str) -> dict[str, Any]:
-    """Return the days by type from lines `type = days`. A line without days keeps data of its type forever."""
+def _parse_types(data: Data, text: str) -> dict[str, Any]:
+    """Return the days by type from lines `type = days`. A line without days keeps data of its type forever.
+
+    Raise `InvalidPolicy` with each line that has no "=" and each type that is written twice: the terms of a line that
+    is read otherwise than meant would delete data, or keep it forever.
+    """
     found: dict[str, Any] = {}
-    for line in text[:LONGEST_TYPES].splitlines():
-        name, _, days = (part.strip() for part in line.partition("="))
-        if line.strip():
+    errors = []
+    for line in text.splitlines():
+        name, equals, days = (part.strip() for part in line.partition("="))
+        if not line.strip():
+            continue
+        if not equals:
+            problem = f'The line {brief(line.strip())} has no "=".'
+            remedy = 'Write "type = days", with nothing after "=" to keep the type forever.'
+            errors.append(PolicyError(data.value, "types", line, problem, remedy))
+        elif name in found:
+            problem, remedy = f"The type {brief(name)} has two lines.", "Write one line for each type."
+            errors.append(PolicyError(data.value, "types", line, problem, remedy))
+        else:
             given = number(days)
             found[name] = days[:LONGEST_DAYS] if days and given is None else given
+    if errors:
+        raise InvalidPolicy(errors[:MOST_LINE_ERRORS])
     return found
 
 

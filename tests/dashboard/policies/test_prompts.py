@@ -70,6 +70,11 @@ def test_a_new_prompt_is_for_all_handoffs_unless_they_have_one(as_admin: Client,
     assert chosen() == "type"
 
 
+def test_the_help_of_a_prompt_is_two_sentences(as_admin: Client) -> None:
+    page = as_admin.get(PAGE, {"add": "grounding"})
+    assert "at most 20,000 characters. The text below is added to every prompt." in text_of(page)
+
+
 def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, viewer: Person) -> None:
     client = Client()
     client.force_login(viewer)

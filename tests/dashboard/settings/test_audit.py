@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from handoffaudit.accounts import keys, people
+from handoffaudit.accounts import audit, keys, people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
 from handoffaudit.dashboard.settings.audit import ACTIONS, KINDS
 from handoffaudit.diagnostics.agents import declare_role
@@ -30,6 +30,14 @@ def test_the_audit_log_is_narrowed_by_who_what_and_when(as_admin: Client, tenant
     assert "mira" in as_admin.get(f"{PAGE}audit/", {"kind": "person", "from": "2020-01-01", "to": "2098-12-31"}).text
     for bad in ({"from": "soon"}, {"kind": "nothing"}, {"person": "\0"}):
         assert as_admin.get(f"{PAGE}audit/", bad).status_code == 400
+
+
+def test_the_counts_of_an_erasure_are_words_in_the_log(as_admin: Client, tenant: Tenant) -> None:
+    detail = {"found": {"documents": 11, "file_reports": 3}, "held": {}, "reason": "request 12"}
+    audit.record(tenant=tenant, actor="ada", action="erasure.confirm", target="an id", detail=detail)
+    shown = text_of(as_admin.get(f"{PAGE}audit/"), "tbody")
+    assert "found: documents 11, file reports 3; reason: request 12" in shown
+    assert "held" not in shown
 
 
 def test_an_entry_has_a_page_with_all_that_was_recorded(

@@ -20,7 +20,7 @@ from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import gate_lines, send
 from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
 from tests.handoffs.support import judged, payload
-from tests.pages import only, text_of
+from tests.pages import only, select, text_of
 
 PAGE = "/t/acme/settings/retention/"
 pytestmark = pytest.mark.django_db
@@ -204,6 +204,16 @@ def test_every_active_hold_can_be_reached_and_lifted(as_admin: Client, tenant: T
     assert older.context["next"] == page.context["newest"] == ""
 
 
+def test_a_hold_leads_to_the_handoff_or_the_trace_that_it_names(as_admin: Client, tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(), trace_id="order 7/b", handoff_id="first")
+    for scope, key in (("handoff", handoff.handoff_id), ("trace", handoff.trace_id), ("tenant", "")):
+        legal_holds.place(tenant=tenant, scope=scope, key=key, reason="a case", actor="ada")
+    page = as_admin.get(f"{PAGE}holds/")
+    links = {link.text(strip=True): link.attributes["href"] for link in select(page, "h2 a")}
+    assert list(links) == [handoff.trace_id, handoff.handoff_id]
+    assert {as_admin.get(address).status_code for address in links.values()} == {200}
+
+
 def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:
     for state, said in (("counting", "A worker counts"), ("counted", "counted already"), ("erasing", "erased already")):
         Erasure.objects.update(state=state)
@@ -231,3 +241,18 @@ def test_a_type_is_kept_forever_although_the_others_go(as_admin: Client, tenant:
         [(spaced, "like other types", "60 days")],
         [(spaced, "60 days", "like other types"), (research, "kept forever", "like other types")],
     ]
+
+
+def test_a_line_of_types_that_cannot_be_read_is_neither_a_term_nor_kept_forever(as_admin: Client) -> None:
+    given = {"kind": "handoffs", "days": "30", "base_version": "0"}
+    for types, said in (
+        ("research 400", "The line 'research 400' has no \"=\"."),
+        ("research: 400\nnote = 7", "The line 'research: 400' has no \"=\"."),
+        ("research = 400\nresearch = 4", "The type 'research' has two lines."),
+    ):
+        previewed = as_admin.get(PAGE, given | {"types": types})
+        saved = as_admin.post(f"{PAGE}save/", given | {"types": types})
+        assert [page.status_code for page in (previewed, saved)] == [400, 400]
+        assert all(said in card(page, "handoffs") for page in (previewed, saved))
+        assert "Save these days" not in card(saved, "handoffs")
+    assert not PolicyVersion.objects.filter(kind=Kind.RETENTION).exists()

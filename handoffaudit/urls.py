@@ -20,7 +20,7 @@ urlpatterns = [
     path("", include(security.urlpatterns)),
 ]
 
-handler400 = "handoffaudit.dashboard.access.bad_request"
-handler403 = "handoffaudit.dashboard.access.forbidden"
-handler404 = "handoffaudit.dashboard.access.not_found"
-handler500 = "handoffaudit.dashboard.access.broken"
+handler400 = "handoffaudit.dashboard.access.answer_bad_request"
+handler403 = "handoffaudit.dashboard.access.answer_forbidden"
+handler404 = "handoffaudit.dashboard.access.answer_not_found"
+handler500 = "handoffaudit.dashboard.access.answer_broken"

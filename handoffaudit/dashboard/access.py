@@ -41,13 +41,13 @@ def zone_names() -> tuple[str, ...]:
 
 
 @cache
-def _known() -> frozenset[str]:
+def _list_zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
 def is_zone(name: str) -> bool:
     """Return whether there is a time zone of this name. A name is looked up in a set, never as a path."""
-    return name in _known()
+    return name in _list_zones()
 
 
 def browser_zone(request: HttpRequest) -> str:
@@ -145,7 +145,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
 
     def decorate(view: PageView) -> Callable[..., Any]:
         @wraps(view)
-        def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        def wrapper(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 # htmx would insert the sign-in page into the current page, so the response makes htmx reload the page.
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
@@ -160,8 +160,8 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
             patch_cache_control(response, private=True, no_store=True)
             return response
 
-        checked.role = role  # type: ignore[attr-defined]
-        return checked
+        wrapper.role = role  # type: ignore[attr-defined]
+        return wrapper
 
     return decorate
 
@@ -198,32 +198,34 @@ def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
     return TenantMembership(cast("Person", request.user), membership.tenant, Role(membership.role), tenants)
 
 
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 400 in plain text, because nothing in the request can be trusted."""
     said = problem_types.explain_unknown_host(request) or "This request can't be answered."
     return HttpResponse(f"400 Bad Request\n\n{said}\n", status=400, content_type="text/plain; charset=utf-8")
 
 
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _refused(request, "403.html", 403, str(exception))
+def answer_forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _render_refusal(request, "403.html", 403, str(exception))
 
 
 # The path of a handoff's page, also with a mistyped id.
 _HANDOFF_PATH = re.compile(r"/t/[-\w]+/handoffs/([^/]{1,100})/?", re.ASCII)
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+def answer_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     asked = _HANDOFF_PATH.fullmatch(request.path)
-    return _refused(request, "404.html", 404, handoff=asked[1] if asked else "")
+    return _render_refusal(request, "404.html", 404, handoff=asked[1] if asked else "")
 
 
-def broken(request: HttpRequest) -> HttpResponse:
+def answer_broken(request: HttpRequest) -> HttpResponse:
     """Answer an unexpected error of a page, or any error that happened outside of a view."""
     fault = fault_of(sys.exception())
     return page(fault) if fault else render(request, "500.html", status=500)
 
 
-def _refused(request: HttpRequest, template: str, status: int, reason: str = "", handoff: str = "") -> HttpResponse:
+def _render_refusal(
+    request: HttpRequest, template: str, status: int, reason: str = "", handoff: str = ""
+) -> HttpResponse:
     # A member also gets the menu. To everybody else, the tenant must seem not to exist.
     if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]

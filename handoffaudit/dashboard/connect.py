@@ -149,7 +149,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 @live.refuse_bad_filters
-def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+def show_arrival(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer with the section of the first handoff if the handoff arrived or was judged since the last answer."""
     found = watch(request, who)
     if request.GET.get("seen", "") == found.seen:
@@ -260,7 +260,7 @@ def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse
 
 urlpatterns = [
     path("connect/", page, name="connect"),
-    path("connect/arrived/", arrived, name="connect_arrived"),
+    path("connect/arrived/", show_arrival, name="connect_arrived"),
     path("connect/key/", make_key, name="connect_key"),
     path("connect/key/use/", use_key, name="connect_key_use"),
     path("start/", start, name="start"),

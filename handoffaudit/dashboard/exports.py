@@ -84,7 +84,7 @@ class Parts:
         self._taken_at = time.monotonic()
 
     @classmethod
-    def begun(cls, person: int, tenant: int, parts: Iterator[bytes]) -> Self:
+    def begin(cls, person: int, tenant: int, parts: Iterator[bytes]) -> Self:
         """Register a download and return its parts; raise `TooMany` if too many downloads are running."""
         with _lock:
             if sum(one.person == person for one in _under_way) >= MOST_OF_PERSON:
@@ -127,7 +127,7 @@ class Parts:
 @require_role(Role.VIEWER)
 @require_safe
 def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
-    return _filtered_file(request, who, "handoffs", Filters, handoffs_export.render_list)
+    return _export_filtered(request, who, "handoffs", Filters, handoffs_export.render_list)
 
 
 @require_role(Role.VIEWER)
@@ -146,7 +146,7 @@ def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
 @require_role(Role.VIEWER)
 @require_safe
 def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
-    return _filtered_file(request, who, "groups", GroupFilters, group_queries.export_groups)
+    return _export_filtered(request, who, "groups", GroupFilters, group_queries.export_groups)
 
 
 @require_role(Role.VIEWER)
@@ -163,7 +163,7 @@ def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     )
 
 
-def _filtered_file(
+def _export_filtered(
     request: HttpRequest,
     who: TenantMembership,
     page: str,
@@ -186,7 +186,7 @@ def _file(
     if request.method == "HEAD":
         return HttpResponse(content_type=handoffs_export.CONTENT_TYPES[form])
     try:
-        begun = Parts.begun(who.person.pk, who.tenant.pk, parts())
+        begun = Parts.begin(who.person.pk, who.tenant.pk, parts())
     except TooMany as full:
         messages.error(request, f"{full} Try again when one of them is done.")
         return HttpResponseRedirect(build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))

@@ -80,7 +80,7 @@ def choose_window(request: HttpRequest) -> Choice:
     now = timezone.now()
     try:
         if not any(request.GET.get(name, "").strip() for name in _PARAMETERS):
-            return Choice(_remembered_window(request, now), None)
+            return Choice(_recall_window(request, now), None)
         window = window_of(request.GET, now)
     except FilterError as bad:
         return Choice(window_of({}, now), bad)
@@ -89,7 +89,7 @@ def choose_window(request: HttpRequest) -> Choice:
     return Choice(window, None)
 
 
-def _remembered_window(request: HttpRequest, now: datetime) -> Window:
+def _recall_window(request: HttpRequest, now: datetime) -> Window:
     kept = request.session.get(REMEMBERED)
     try:
         return window_of(kept if isinstance(kept, dict) else {}, now)
@@ -159,7 +159,7 @@ class SortedPage:
 
 # Most addresses of a page contain the same few agents, rule codes and types.
 @lru_cache(maxsize=2048)
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return quote_plus(quote_blanks(value))
 
 
@@ -218,7 +218,7 @@ class Links:
         path = self._paths.get(name)
         if path is None:
             path = self._paths[name] = reverse(f"dashboard:{name}", args=[self.tenant.slug])
-        query = "&".join([f"{key}={_quoted(value)}" for key, value in filters.items() if value])
+        query = "&".join([f"{key}={_quote(value)}" for key, value in filters.items() if value])
         return f"{path}?{query}&{bounds}" if query else f"{path}?{bounds}"
 
 

@@ -199,7 +199,7 @@ def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespon
 @live.refuse_bad_filters
 def _newer_decisions(request: HttpRequest, who: TenantMembership, group: FindingGroup) -> HttpResponse:
     """Answer the poll of a group's page: the number of waiting handoffs and the decisions, as far as they changed."""
-    (number,), decided = _waiting_numbers(who, [group]), group_members.count_decisions(who.tenant, group.pk)
+    (number,), decided = _count_waiting(who, [group]), group_members.count_decisions(who.tenant, group.pk)
     context = {"group": group, "line": number, "decided": decided, "review": _review_url(who, group)}
     context["looked_at"] = group_members.MOST_LOOKED_AT
     current = {"waits": number.token, "button": number.token, "decided": decided.mark}
@@ -338,7 +338,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "form": SimpleLazyObject(lambda: _form(request.GET, who)),
     }
     try:
-        filters = _named(who, GroupFilters.from_query(request.GET))
+        filters = _resolve_title(who, GroupFilters.from_query(request.GET))
         found = list_groups(who.tenant, filters, cursor=cursor)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
@@ -372,7 +372,7 @@ def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     ids = {token.partition(".")[0] for token in shown}
     numbers = {int(pk) for pk in ids if pk.isascii() and pk.isdigit() and len(pk) <= _LONGEST_ID}
     groups = list(FindingGroup.objects.filter(tenant=who.tenant, pk__in=numbers))
-    newer = [one for one in _waiting_numbers(who, groups) if one.token not in shown]
+    newer = [one for one in _count_waiting(who, groups) if one.token not in shown]
     review = reverse("dashboard:review", args=[who.tenant.slug])
     parts = [
         render_to_string("dashboard/groups/page.html#waiting", {"line": one, "review_address": review}) for one in newer
@@ -380,12 +380,12 @@ def _newer(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return live.answer(request, who, parts)
 
 
-def _waiting_numbers(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:
+def _count_waiting(who: TenantMembership, groups: Sequence[FindingGroup]) -> list[WaitingNumber]:
     waits = group_members.count_waiting_in(who.tenant, groups)
     return [WaitingNumber(one, waits.numbers.get(one.pk, 0), waits.more) for one in groups]
 
 
-def _named(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
+def _resolve_title(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
     """Replace the title of a rule code in the filters with the rule code."""
     return replace(filters, code=find_code(who.tenant, filters.code) or filters.code)
 

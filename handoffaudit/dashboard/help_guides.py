@@ -138,7 +138,7 @@ def sections(name: str) -> Sequence[Section]:
 
 
 @cache
-def beginning(name: str) -> str:
+def read_introduction(name: str) -> str:
     """Return the text before the first section."""
     head = _HEADING.search(source(name))
     return source(name)[: head.start() if head else None].strip()
@@ -170,7 +170,7 @@ def render_guide(name: str, who: TenantMembership, server: str) -> SafeString:
             text = token.content.replace(_EXAMPLE_SERVER, server)
             tokens[number] = _code(text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{who.tenant.slug}"'), number)
         elif token.type == "inline" and token.children:
-            children = [_linked(child, who.tenant) for child in _with_pages(token.children, who.tenant)]
+            children = [_resolve_link(child, who.tenant) for child in _with_pages(token.children, who.tenant)]
             token.children = list(_open_to(who, children))
     # The input is a file of the product, and the renderer passes no HTML of that file through.
     html: str = markdown.renderer.render(tokens, markdown.options, {})
@@ -188,7 +188,7 @@ def _code(text: str, number: int) -> Token:
     return Token("html_block", "", 0, content=filled)
 
 
-def _linked(token: Token, tenant: Tenant) -> Token:
+def _resolve_link(token: Token, tenant: Tenant) -> Token:
     href = token.attrs.get("href") if token.type == "link_open" else None
     if not isinstance(href, str) or "://" in href or href.startswith(("#", "/")):
         return token

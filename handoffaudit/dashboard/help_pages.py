@@ -18,7 +18,7 @@ from handoffaudit.dashboard import help_guides
 from handoffaudit.dashboard.access import TenantMembership, render_page, require_role
 from handoffaudit.dashboard.connect_ways import WAYS
 from handoffaudit.dashboard.diagnostics.codes import by_layer
-from handoffaudit.dashboard.help_guides import GUIDES, LOOKED_UP, beginning, sections
+from handoffaudit.dashboard.help_guides import GUIDES, LOOKED_UP, read_introduction, sections
 from handoffaudit.dashboard.review.page import keys_for
 from handoffaudit.problem_types import PROBLEM_TYPES
 from handoffaudit.validation.layers import CATALOGUE, FAMILIES
@@ -93,14 +93,14 @@ class Operation:
             parts.append("-H 'Authorization: Bearer YOUR_KEY'")
         if self.examples:
             body = self.examples[0].text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{tenant_slug}"')
-            parts += [f"-H 'Content-Type: {self.content_type}'", f"-d '{_quoted(body)}'"]
+            parts += [f"-H 'Content-Type: {self.content_type}'", f"-d '{_escape_quotes(body)}'"]
         return " \\\n  ".join(parts)
 
 
 @cache
 def operations() -> Sequence[Operation]:
     """Return the operations by tag and then by path, with the tag Handoffs first."""
-    described = _described()
+    described = _load_openapi()
     found = [
         _operation(described, path, method, one)
         for path, methods in described["paths"].items()
@@ -126,7 +126,7 @@ def operation(name: str) -> Operation:
 
 
 @cache
-def _described() -> dict[str, Any]:
+def _load_openapi() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((Path(settings.WEB) / "docs" / "openapi.json").read_text(encoding="utf-8"))
     return found
 
@@ -190,16 +190,16 @@ def _answer(described: Mapping[str, Any], status: str, given: Mapping[str, Any])
 
 def _fields(described: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Field]:
     """Yield the fields of an object, or of each of its variants; nested objects appear only with their kind."""
-    schema = _resolved(described, schema)
+    schema = _resolve(described, schema)
     for variant in schema.get("oneOf") or schema.get("anyOf") or ():
         yield from _fields(described, variant)
     required = schema.get("required", ())
     for name, one in schema.get("properties", {}).items():
-        about = one.get("description") or _resolved(described, one).get("description", "")
+        about = one.get("description") or _resolve(described, one).get("description", "")
         yield Field(name, _kind(one), about, name in required)
 
 
-def _resolved(described: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(described: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     reference = schema.get("$ref", "")
     if not reference:
         return schema
@@ -221,7 +221,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
-def _quoted(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     """Escape a text for use inside single quotes of a shell."""
     return text.replace("'", "'\\''")
 
@@ -255,7 +255,7 @@ def search(tenant: Tenant, query: str) -> list[Hit]:
     words = query.casefold()[:LONGEST_QUERY].split()
     if not words:
         return []
-    ranked = [(_rank(one, words), one) for one in _everything(tenant)]
+    ranked = [(_rank(one, words), one) for one in _list_searchable(tenant)]
     ranked.sort(key=lambda pair: pair[0])
     return [one for rank, one in ranked if rank < len(words) * 10][:MOST_FOUND]
 
@@ -269,7 +269,7 @@ def _rank(found: Hit, words: Sequence[str]) -> int:
     return sum(0 if word in title else 1 if word in text else len(words) * 10 for word in words)
 
 
-def _everything(tenant: Tenant) -> Iterator[Hit]:
+def _list_searchable(tenant: Tenant) -> Iterator[Hit]:
     for entry in (*CATALOGUE.values(), *FAMILIES.values()):
         text = f"{entry.what} {entry.why} {entry.hint}"
         href = reverse("dashboard:code", args=[tenant.slug, entry.code])
@@ -279,7 +279,7 @@ def _everything(tenant: Tenant) -> Iterator[Hit]:
         yield Hit("page", f"Connect {way.label}", " ".join((*way.sees, *way.gate, *way.misses)), href)
     for guide in (*GUIDES, *LOOKED_UP):
         href = reverse("dashboard:help_guide", args=[tenant.slug, guide.name])
-        yield Hit("guide", guide.title, f"{guide.about} {beginning(guide.name)}", href)
+        yield Hit("guide", guide.title, f"{guide.about} {read_introduction(guide.name)}", href)
         for section in sections(guide.name):
             yield Hit("guide", f"{section.heading} ({guide.title})", section.text, f"{href}#{section.anchor}")
     for call in operations():

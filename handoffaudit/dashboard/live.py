@@ -124,13 +124,13 @@ def refuse_bad_filters(view: Callable[P, HttpResponse]) -> Callable[P, HttpRespo
     """Let a view answer a bad filter with 400, which makes the script stop polling; the text is for developers."""
 
     @wraps(view)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         try:
             return view(*args, **kwargs)
         except FilterError as bad:
             return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
 
-    return wrapped
+    return wrapper
 
 
 @require_role(Role.VIEWER)

@@ -40,15 +40,15 @@ YEAR = 31_536_000
 
 def theme_of(request: HttpRequest) -> str:
     """Return the chosen theme; an empty string follows the system."""
-    return _kept(request, COOKIE, THEMES)
+    return _read_cookie(request, COOKIE, THEMES)
 
 
 def density_of(request: HttpRequest) -> str:
     """Return the chosen density; an empty string is the comfortable density."""
-    return _kept(request, DENSITY_COOKIE, DENSITIES)
+    return _read_cookie(request, DENSITY_COOKIE, DENSITIES)
 
 
-def _kept(request: HttpRequest, cookie: str, known: Sequence[str]) -> str:
+def _read_cookie(request: HttpRequest, cookie: str, known: Sequence[str]) -> str:
     value = request.COOKIES.get(cookie, "")
     return value if value in known else ""
 

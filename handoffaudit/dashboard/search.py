@@ -167,8 +167,8 @@ def _as_out_of_time() -> Generator[None]:
 def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the results, or redirect.
 
-    Outside the command menu, redirect to the handoff whose id is the text, or else to the only result (`_meant`). If
-    the search ran out of time, do not redirect to the only result.
+    Outside the command menu, redirect to the handoff whose id is the text, or else to the only result
+    (`_pick_only_hit`). If the search ran out of time, do not redirect to the only result.
     """
     text = clean(request.GET.get("q", ""))
     in_menu = target_of(request) == MENU
@@ -182,7 +182,7 @@ def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
                 found.append(group)  # noqa: PERF402 -- groups found in time are kept
     except OutOfTime:
         is_slow = True
-    if not in_menu and text and not is_slow and (meant := _meant(found)):
+    if not in_menu and text and not is_slow and (meant := _pick_only_hit(found)):
         return HttpResponseRedirect(meant.href)
     template = "dashboard/search/results.html" if in_menu else "dashboard/search/page.html"
     context = {"text": text, "groups": found, "in_menu": in_menu, "is_slow": is_slow, "longest": LONGEST}
@@ -191,7 +191,7 @@ def search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 @require_role(Role.VIEWER)
 @require_safe
-def moved(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+def redirect_search(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Redirect from the former address of the search."""
     address = reverse("dashboard:search", args=[who.tenant.slug])
     return HttpResponseRedirect(f"{address}?{urlencode({'q': request.GET.get('q', '')})}")
@@ -206,7 +206,7 @@ def clean(text: str) -> str:
     return text.strip().strip("\"'`").removesuffix("…").removesuffix("...").strip()[:LONGEST]
 
 
-def _meant(found: Sequence[HitGroup]) -> Hit | None:
+def _pick_only_hit(found: Sequence[HitGroup]) -> Hit | None:
     """Return the only result among handoffs and traces or, if they have none, the only result of all kinds.
 
     Return None if that result is a button.
@@ -359,7 +359,7 @@ def _is_named(hit: Hit, text: str) -> bool:
     return all(any(word.startswith(part) for word in words) for part in text.casefold().split())
 
 
-def _blocked(asked: _Search) -> list[Hit]:
+def _search_texts(asked: _Search) -> list[Hit]:
     found = text_index.search(asked.who.tenant, asked.text, MOST_TEXTS + 1)
     rows = asked.handoffs.in_bulk(found)
     return [_handoff_hit(asked.slug, rows[pk]) for pk in sorted(rows, reverse=True)]
@@ -376,7 +376,7 @@ KINDS: Final[Sequence[_Kind]] = (
     ("Agents", "agents", _agents),
     ("Handoff types", "schemas", _types),
     ("Rule codes", "findings", _codes),
-    (TEXTS, "rejected", _blocked),
+    (TEXTS, "rejected", _search_texts),
 )
 
-urlpatterns = [path("search/", search, name="search"), path("handoffs/find/", moved, name="handoffs_find")]
+urlpatterns = [path("search/", search, name="search"), path("handoffs/find/", redirect_search, name="handoffs_find")]

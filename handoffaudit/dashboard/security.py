@@ -220,23 +220,23 @@ def _own(view: Any) -> Any:
     The function needs a sign-in and accepts only small forms. Its answers are never cached.
     """
 
-    def bounded(request: HttpRequest, **kwargs: Any) -> Any:
+    def wrapper(request: HttpRequest, **kwargs: Any) -> Any:
         if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:
             raise RequestDataTooBig(f"A form here has at most {LARGEST_FORM} bytes.")
         return shown(request, **kwargs)
 
     shown = view.as_view()
-    return login_required(never_cache(sensitive_post_parameters()(bounded)))
+    return login_required(never_cache(sensitive_post_parameters()(wrapper)))
 
 
-def _confirmed(view: Any) -> Any:
+def _require_confirmation(view: Any) -> Any:
     """Return a view that changes factors. A person who has nothing to confirm with needs a recent sign-in.
 
     Without this check, django-allauth lets people with neither a password nor a factor make changes without a
     confirmation.
     """
 
-    def checked(request: HttpRequest, **kwargs: Any) -> Any:
+    def wrapper(request: HttpRequest, **kwargs: Any) -> Any:
         person = request.user
         if person.is_authenticated and not get_reauthentication_flows(person):
             signed_in = max((one["at"] for one in get_authentication_records(request, person)), default=0)
@@ -246,19 +246,19 @@ def _confirmed(view: Any) -> Any:
         return shown(request, **kwargs)
 
     shown = _own(view)
-    return checked
+    return wrapper
 
 
 urlpatterns = [
     path("sign-in/code/", sensitive_post_parameters()(SignInCode.as_view()), name="mfa_authenticate"),
     path("sign-in/passkey/", never_cache(PasskeySignIn.as_view()), name="mfa_login_webauthn"),
     path("security/", _own(Security), name="mfa_index"),
-    path("security/app/", _confirmed(NewApp), name="mfa_activate_totp"),
-    path("security/app/remove/", _confirmed(DeactivateTOTPView), name="mfa_deactivate_totp"),
-    path("security/codes/", _confirmed(ViewRecoveryCodesView), name="mfa_view_recovery_codes"),
-    path("security/codes/new/", _confirmed(GenerateRecoveryCodesView), name="mfa_generate_recovery_codes"),
-    path("security/passkeys/add/", _confirmed(NewPasskey), name="mfa_add_webauthn"),
-    path("security/passkeys/<int:pk>/remove/", _confirmed(RemovePasskey), name="mfa_remove_webauthn"),
+    path("security/app/", _require_confirmation(NewApp), name="mfa_activate_totp"),
+    path("security/app/remove/", _require_confirmation(DeactivateTOTPView), name="mfa_deactivate_totp"),
+    path("security/codes/", _require_confirmation(ViewRecoveryCodesView), name="mfa_view_recovery_codes"),
+    path("security/codes/new/", _require_confirmation(GenerateRecoveryCodesView), name="mfa_generate_recovery_codes"),
+    path("security/passkeys/add/", _require_confirmation(NewPasskey), name="mfa_add_webauthn"),
+    path("security/passkeys/<int:pk>/remove/", _require_confirmation(RemovePasskey), name="mfa_remove_webauthn"),
     path("security/confirm/", _own(ConfirmPassword), name="account_reauthenticate"),
     path("security/confirm/code/", _own(ConfirmCode), name="mfa_reauthenticate"),
     path("security/confirm/passkey/", _own(ConfirmPasskey), name="mfa_reauthenticate_webauthn"),

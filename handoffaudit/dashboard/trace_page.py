@@ -27,8 +27,8 @@ from handoffaudit.dashboard.traces import (
     ROWS,
     SHOWN,
     Asked,
+    find_marked_origin,
     list_origins,
-    marked_origin,
     origin_kinds,
     place_query,
 )
@@ -172,7 +172,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
     asked = Asked.of(request.GET)
     if len(shown.handoffs) > MOST_HANDOFFS:
         asked = replace(asked, is_full=False)
-    chosen = marked_origin(shown, asked)
+    chosen = find_marked_origin(shown, asked)
     found = list_origins(shown, asked, chosen)
     calls = list_calls(who.tenant, trace_id, shown.handoffs)
     context: dict[str, Any] = {
@@ -243,7 +243,7 @@ def _drawings(
     counts = Counter(one.before.number for one in calls if one.before)
     handoffs = tuple(replace(one, calls=counts[one.number]) for one in shown.handoffs)
 
-    def drawn(name: str, width: int) -> Drawing:
+    def draw(name: str, width: int) -> Drawing:
         # A live answer can be shown in the panel beside a list, where a query alone would be relative to the list.
         href = f"{build_url(build_trace_url(slug, shown.trace_id), asked.query(lanes='full'))}#lanes"
         prefix, is_folded = f"lanes-{name}", not asked.is_full
@@ -253,11 +253,11 @@ def _drawings(
         )
 
     moments = [Moment(one.number, one.handoff.at, one.handoff.state, one.handoff.token_count) for one in handoffs]
-    found = {"wide": drawn("wide", _WIDE), "time": draw_time_axis(moments, width=_WIDE, prefix="time-wide")}
+    found = {"wide": draw("wide", _WIDE), "time": draw_time_axis(moments, width=_WIDE, prefix="time-wide")}
     if asked.is_full:
         return found
     narrow_time = draw_time_axis(moments, width=_NARROW, prefix="time-narrow")
-    return found | {"narrow": drawn("narrow", _NARROW), "narrow_time": narrow_time}
+    return found | {"narrow": draw("narrow", _NARROW), "narrow_time": narrow_time}
 
 
 def _drawing_context(
@@ -359,7 +359,7 @@ def _newer_drawings(request: HttpRequest, who: TenantMembership, trace_id: str) 
         return []
     asked = Asked.of(request.GET)
     calls = list_calls(who.tenant, trace_id, shown.handoffs)
-    context = _drawing_context(shown, who.tenant.slug, asked, marked_origin(shown, asked), calls)
+    context = _drawing_context(shown, who.tenant.slug, asked, find_marked_origin(shown, asked), calls)
     return [render_to_string("dashboard/traces/trace.html#drawn", context)]
 
 

@@ -27,8 +27,8 @@ from handoffaudit.dashboard.view_tabs import (
     join_query,
     redirect_to_default,
     redirect_without_blanks,
-    saved_of,
     tabs_of,
+    view_query_of,
 )
 from handoffaudit.diagnostics.trace_list import list_changed_traces, list_traces
 from handoffaudit.diagnostics.traces import Trace, Traced
@@ -157,7 +157,9 @@ def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     parts = _changed_rows(request, who)
     asked = TraceFilters.from_query(request.GET)
     if request.GET.get("after"):
-        href = build_url(reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query(), saved_of(request.GET))
+        href = build_url(
+            reverse("dashboard:traces", args=[who.tenant.slug]), asked.to_query(), view_query_of(request.GET)
+        )
         parts += live.number(request, _count_new(request, who, asked), MOST_NEW, href)
     return live.answer(request, who, parts)
 
@@ -276,7 +278,7 @@ def place_query(value: str) -> str:
     return urlencode({"in": "trace", "value": value})
 
 
-def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
+def find_marked_origin(shown: Trace, asked: Asked) -> Origin | None:
     """Return the only value whose path is marked on the page, or None if the paths of all values are marked."""
     if asked.number is not None:
         return shown.origins[asked.number] if 0 <= asked.number < len(shown.origins) else None
@@ -309,7 +311,7 @@ def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[Show
     """
     numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
     in_turn = sorted(numbered, key=lambda each: _harm(each[1]))
-    return [_shown(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]
+    return [_describe_origin(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]
 
 
 def _harm(one: Origin) -> tuple[bool, bool, bool, int]:
@@ -317,7 +319,7 @@ def _harm(one: Origin) -> tuple[bool, bool, bool, int]:
     return one.from_outside, not any(sign.isdigit() for sign in one.value), not one.carriers, one.step
 
 
-def _shown(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool) -> ShownOrigin:
+def _describe_origin(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool) -> ShownOrigin:
     return ShownOrigin(
         number=at,
         value=readable(one.value),

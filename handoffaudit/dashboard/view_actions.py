@@ -13,7 +13,7 @@ from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.review.queue import QueueFilters
 from handoffaudit.dashboard.traces import TraceFilters
-from handoffaudit.dashboard.view_tabs import ALL, TITLES, build_url, built_in, membership_of
+from handoffaudit.dashboard.view_tabs import ALL, TITLES, build_url, find_built_in, membership_of
 from handoffaudit.diagnostics.group_queries import GroupFilters
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.filter_fields import FilterError
@@ -135,7 +135,7 @@ def choose(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         if chosen == AS_EVERYBODY and not everybody:
             saved_views.forget_default(member=member, page=page)
         else:
-            view = built_in(page, chosen)
+            view = find_built_in(page, chosen)
             saved = None if view or chosen in (ALL, "") else _find_view(who, page, chosen)
             saved_views.choose_default(
                 member=member, page=page, view=saved, built_in=view.pk if view else "", everybody=everybody

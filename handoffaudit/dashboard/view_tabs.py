@@ -90,7 +90,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
 }
 
 
-def built_in(page: str, pk: str) -> BuiltIn | None:
+def find_built_in(page: str, pk: str) -> BuiltIn | None:
     return next((one for one in BUILT_IN[page] if one.pk == pk), None)
 
 
@@ -212,7 +212,7 @@ def build_url(address: str, *parts: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}{query}" if query else address
 
 
-def saved_of(asked: QueryDict) -> str:
+def view_query_of(asked: QueryDict) -> str:
     """Return the part of a query that names a view; an empty string if the query names none.
 
     Links back to a list repeat this part, because the address of a list without any query opens its default view.
@@ -267,8 +267,8 @@ def tabs_of(
         tabs=tabs,
         may_share=who.may(Role.REVIEWER),
         fresh=is_htmx(request),
-        own=_chosen(defaults.own, page),
-        everybodys=_chosen(defaults.everybodys, page),
+        own=_find_view_key(defaults.own, page),
+        everybodys=_find_view_key(defaults.everybodys, page),
         asked=asked,
     )
 
@@ -291,7 +291,7 @@ def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part
     return opened or next(same, None)
 
 
-def _chosen(row: DefaultView | None, page: str) -> str | None:
+def _find_view_key(row: DefaultView | None, page: str) -> str | None:
     if row is None:
         return None
     view = view_of(row, page)
@@ -304,7 +304,7 @@ def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
     Return None if nobody chose a default, if the choice is the list without filters, or if the product no longer has
     the built-in view.
     """
-    return (row.view or built_in(page, row.built_in)) if row else None
+    return (row.view or find_built_in(page, row.built_in)) if row else None
 
 
 def redirect_without_blanks(

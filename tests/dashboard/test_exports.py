@@ -141,7 +141,7 @@ def test_only_so_many_of_a_person_are_sent_at_once(
 
 
 def begun(person: int, tenant: int) -> Parts:
-    return Parts.begun(person, tenant, iter([b"1", b"2"]))
+    return Parts.begin(person, tenant, iter([b"1", b"2"]))
 
 
 def test_who_stops_reading_keeps_others_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_what_operators_look_up_has_pages(client_of_viewer: Client) -> None:
         page = client_of_viewer.get(f"{HELP}guide/{name}/").text
         for section in help_guides.sections(name):
             assert f'<h2 id="{section.anchor}">' in page
-        assert html.escape(help_guides.beginning(name).partition(" ")[0], quote=False) in page
+        assert html.escape(help_guides.read_introduction(name).partition(" ")[0], quote=False) in page
 
 
 def test_links_of_pages_lead_where_a_viewer_may_look(client_of_viewer: Client) -> None:

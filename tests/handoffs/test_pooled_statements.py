@@ -48,7 +48,7 @@ def test_a_connection_that_the_server_closed_is_replaced() -> None:
     assert not db.is_open(closed)
 
 
-@pytest.mark.parametrize("begin", [Download, lambda parts: Parts.begun(1, 1, parts)], ids=["bundle", "list"])
+@pytest.mark.parametrize("begin", [Download, lambda parts: Parts.begin(1, 1, parts)], ids=["bundle", "list"])
 def test_no_connection_is_held_while_a_reader_takes_a_part(begin: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
     def parts() -> Iterator[bytes]:
         for number in range(2):

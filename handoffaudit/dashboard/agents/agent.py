@@ -109,7 +109,7 @@ def agent(request: HttpRequest, who: TenantMembership, name: str) -> HttpRespons
 
 def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
     if not is_known(who.tenant, name):
-        return _missing(request, who, name)
+        return _render_missing(request, who, name)
     choice = choose_window(request)
     links = Links(who.tenant, choice.window)
     found = load_report(who.tenant, name, choice.window)
@@ -140,7 +140,7 @@ def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpRespon
     return render_page(request, "dashboard/agents/agent.html", context, status=choice.status)
 
 
-def _missing(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
+def _render_missing(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
     known = stats.list_known_values(who.tenant)
     near = near_names(name, {*known.sources, *known.targets})
     context = {
@@ -301,12 +301,12 @@ def _roles_page(
         "agent": agent,
         "error": error,
         "choices": CHOICES,
-        "offered": _offered(who.tenant, now.rows),
+        "offered": _list_undeclared(who.tenant, now.rows),
     }
     return PAGE.answer(request, TEMPLATE, context, now, status)
 
 
-def _offered(tenant: Tenant, rows: Iterable[DeclaredRole]) -> list[str]:
+def _list_undeclared(tenant: Tenant, rows: Iterable[DeclaredRole]) -> list[str]:
     """Return the names of agents without a declared role, for the suggestions of the form."""
     declared = {row.agent for row in rows}
     known = stats.list_known_values(tenant)

@@ -139,7 +139,7 @@ class Editor(Draft[DeclaredRoutes]):
     def rows(self, now: Rows) -> Iterable[DeclaredRoutes]:
         return kinds.agents.checked(parse_routes_text(self.text))
 
-    def touched(self, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
+    def list_affected_types(self, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
         return []
 
     def refuse(self, invalid: InvalidPolicy) -> None:
@@ -173,18 +173,18 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     For administrators, `?edit` opens the editor, and `?seen` opens it with the routes seen in the last 30 days added.
     """
     now = kinds.agents.current(who.tenant)
-    return _page(request, now, _asked_for(request, who, now))
+    return _page(request, now, _find_editor(request, who, now))
 
 
-def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
+def _find_editor(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
     if "seen" in request.GET:
-        return _filled(who.tenant, now)
+        return _fill_editor(who.tenant, now)
     return Editor(base_version=now.version, text=routes_to_text(now.rows)) if "edit" in request.GET else None
 
 
-def _filled(tenant: Tenant, now: Rows) -> Editor:
+def _fill_editor(tenant: Tenant, now: Rows) -> Editor:
     """Return an editor with the declared routes, and with the undeclared seen routes that the text can express."""
     window = window_of({"period": SEEN_IN}, timezone.now())
     declared = frozenset((row.source, target) for row in now.rows for target in row.targets)

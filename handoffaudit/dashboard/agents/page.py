@@ -82,7 +82,7 @@ class _Part:
         kept = agents if len(agents) <= most + 1 else agents[:most]
         names = frozenset(agent.name for agent in kept)
         self.folded = len(agents) - len(kept)
-        others = _unused(f"{self.folded:,} others", names)
+        others = _make_unique(f"{self.folded:,} others", names)
         self.edges = fold_routes(edges, names, others)
         self._links, self._names = links, names
         most_first = sorted(self.edges, key=lambda edge: -edge.number)[:MOST_DRAWN]
@@ -102,7 +102,7 @@ class _Part:
         return MapEdge(edge.source, edge.target, edge.number, part, format_duration(edge.median_seconds), href)
 
 
-def _unused(name: str, names: frozenset[str]) -> str:
+def _make_unique(name: str, names: frozenset[str]) -> str:
     """Return the name, changed if an agent has the same name."""
     while name in names:
         name = f"… {name}"
@@ -336,8 +336,8 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     # Only an agent whose name can be part of a path opens beside the list.
     item = "" if "?agent=" in address else f' data-item="{raw}"'
     noun = "handoff" if agent.handed_on == 1 else "handoffs"
-    sent = _linked(agent.handed_on, links.handoffs(source=agent.name), f"{noun} sent by {name}")
-    received = _linked(agent.received, links.handoffs(target=agent.name), f"received by {name}")
+    sent = _link_number(agent.handed_on, links.handoffs(source=agent.name), f"{noun} sent by {name}")
+    received = _link_number(agent.received, links.handoffs(target=agent.name), f"received by {name}")
     accepted = _NO_NUMBER
     if share.total:
         accepted = f'<span class="score--{tone(share)}" title="{format_share(share)}">{percent(share)}</span>'
@@ -356,7 +356,7 @@ def _row(who: TenantMembership, agent: Agent, role: ShownRole, links: Links) -> 
     )
 
 
-def _linked(number: int, href: str, spoken: str) -> str:
+def _link_number(number: int, href: str, spoken: str) -> str:
     return f'<a href="{escape(href)}">{number:,}<span class="hidden"> {spoken}</span></a>' if number else _NO_NUMBER
 
 

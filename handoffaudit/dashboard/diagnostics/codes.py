@@ -197,8 +197,8 @@ class Side:
 
 
 def sides(example: Example) -> tuple[Side, Side]:
-    before, after = _compared(text_of(example.before), text_of(example.after))
-    beside, beside_after = _compared(_document_text(example.beside), _document_text(example.beside_after))
+    before, after = _compare_lines(text_of(example.before), text_of(example.after))
+    beside, beside_after = _compare_lines(_document_text(example.beside), _document_text(example.beside_after))
     return Side("Before", before, beside), Side("After", after, beside_after)
 
 
@@ -206,17 +206,17 @@ def _document_text(beside: Mapping[str, Any]) -> str:
     return json.dumps(beside, indent=2, ensure_ascii=False) if beside else ""
 
 
-def _compared(one: str, other: str) -> tuple[list[Line], list[Line]]:
+def _compare_lines(one: str, other: str) -> tuple[list[Line], list[Line]]:
     old, new = one.splitlines(), other.splitlines()
     left: list[Line] = []
     right: list[Line] = []
-    for kind, since, until, since_new, until_new in _matched(old, new).get_opcodes():
+    for kind, since, until, since_new, until_new in _match_lines(old, new).get_opcodes():
         left += [_line(line, marked=kind != "equal") for line in old[since:until]]
         right += [_line(line, marked=kind != "equal") for line in new[since_new:until_new]]
     return left, right
 
 
-def _matched(old: list[str], new: list[str]) -> "SequenceMatcher[str]":
+def _match_lines(old: list[str], new: list[str]) -> "SequenceMatcher[str]":
     """Compare the lines without their trailing commas, which only say that another entry follows."""
     one, other = ([line.rstrip(",") for line in lines] for lines in (old, new))
     return SequenceMatcher(None, one, other, autojunk=False)

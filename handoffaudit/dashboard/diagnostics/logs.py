@@ -21,7 +21,7 @@ from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role
 from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.dashboard.safe_text import cut, readable
-from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, saved_of, tabs_of
+from handoffaudit.dashboard.view_tabs import build_url, join_query, redirect_to_default, tabs_of, view_query_of
 from handoffaudit.diagnostics.logs import search, store
 from handoffaudit.diagnostics.logs.filters import KINDS, LONGEST_VALUE, LogQuery
 from handoffaudit.diagnostics.logs.search import FoundLine
@@ -339,7 +339,7 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     bounds = [filters.since, _moment("shown_from", shown_from) if shown_from else None]
     query = replace(filters, since=max((moment for moment in bounds if moment), default=None))
     number = store.count_new(who.tenant, query, after, MOST_NEW)
-    href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query(), saved_of(request.GET))
+    href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query(), view_query_of(request.GET))
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
 
 

@@ -170,7 +170,7 @@ def claims_of(
     claims = (content or {}).get("claims") or []
     if not claims:
         return None
-    known = dict(_known(evidence))
+    known = dict(_read_sources(evidence))
     names: Mapping[str, str | ToolResult] = {**_names(evidence), **results}
     everything = sorted(
         (_show_claim(claim, document, known, names) for claim in claims), key=lambda claim: not claim.is_open
@@ -202,7 +202,7 @@ def _weight_of(span: Span) -> int:
     return sum(map(weight, (span.source, span.before, span.found, span.after)))
 
 
-def _known(evidence: Sequence[Any]) -> Iterable[tuple[str, str]]:
+def _read_sources(evidence: Sequence[Any]) -> Iterable[tuple[str, str]]:
     for item in evidence:
         if isinstance(item, dict) and isinstance(item.get("source"), str):
             content = item.get("content")
@@ -235,11 +235,11 @@ def _show_claim(
         pieces=tuple(_pieces(text, spans, values)),
         left_out=len(whole) - len(text),
         values=tuple(sorted(values, key=lambda value: STATUSES.index(value.status))),
-        cited=tuple(_cited(name, known.get(name), values) for name in claim["evidence_ids"][:MOST_UNUSED]),
+        cited=tuple(_cite(name, known.get(name), values) for name in claim["evidence_ids"][:MOST_UNUSED]),
     )
 
 
-def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
+def _cite(name: str, content: str | None, values: Sequence[Value]) -> Cited:
     """Return a source with an excerpt of its text.
 
     The excerpt is the beginning of the text. If the claim's values occur only after this beginning, the excerpt is the

@@ -37,7 +37,7 @@ def comment_add(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRe
             tenant=who.tenant, reference=str(shown.pk), text=text, actor=Actor.person(who.person)
         )
     except ReviewError as refused:
-        return _refused(request, who, shown, refused, text)
+        return _render_refusal(request, who, shown, refused, text)
     return _back(request, who, shown, f"#comment-{made.pk}")
 
 
@@ -53,7 +53,7 @@ def comment_change(request: HttpRequest, who: TenantMembership, pk: UUID, commen
         else:
             activity.edit_comment(tenant=who.tenant, reference=str(shown.pk), comment=comment, text=text, actor=actor)
     except ReviewError as refused:
-        return _refused(request, who, shown, refused, text)
+        return _render_refusal(request, who, shown, refused, text)
     return _back(request, who, shown, f"#comment-{comment}")
 
 
@@ -79,7 +79,7 @@ def assign(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespons
     return _back(request, who, shown, "#assignment")
 
 
-def _refused(
+def _render_refusal(
     request: HttpRequest, who: TenantMembership, shown: Handoff, refused: ReviewError, text: str
 ) -> HttpResponse:
     said: dict[str, Any] = {"comment_error": refused.message, "comment_text": text}

@@ -138,7 +138,7 @@ def look_up(value: Any, wanted: str) -> Hits:
     named = _place(value, wanted)
     if named is not None:
         hits.append(Hit(_pointer(named), _path(named), "", readable(dotted_path(named)), "", is_key=True))
-    for hit in _found(value, wanted.lower()):
+    for hit in _find_hits(value, wanted.lower()):
         weight += len(hit.pointer or "")
         if len(hits) == MOST_HITS or weight > _MOST_POINTERS:
             return Hits(wanted, tuple(hits), has_more=True)
@@ -201,7 +201,7 @@ def _walk(root: Any) -> Iterator[tuple[Location, Any]]:
             waiting.extend([((*location, at), inner) for at, inner in enumerate(value)][::-1])
 
 
-def _found(root: Any, wanted: str) -> Iterator[Hit]:
+def _find_hits(root: Any, wanted: str) -> Iterator[Hit]:
     for location, value in _walk(root):
         name = location[-1] if location else ""
         if isinstance(name, str) and wanted in name.lower():

@@ -210,7 +210,7 @@ def place_of(value: Any, path: str) -> str:
 
     Raise `PartNotFoundError` if there is no such part.
     """
-    return readable(dotted_path(_cleaned(_part(value, path)[0])))
+    return readable(dotted_path(_clean_location(_part(value, path)[0])))
 
 
 def is_text(value: Any, path: str) -> bool:
@@ -235,11 +235,11 @@ def _spot_at(spot: Spot, location: Sequence[str | int]) -> Spot:
     return spot
 
 
-def _cleaned(location: Sequence[str | int]) -> tuple[str | int, ...]:
+def _clean_location(location: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(clean(part) if isinstance(part, str) else part for part in location)
 
 
-def _shown(value: Any, length: int) -> tuple[str, str, int]:
+def _shorten_value(value: Any, length: int) -> tuple[str, str, int]:
     """Return the kind of a value, its text up to `length` characters, and how many characters are left out."""
     match value:
         case dict():
@@ -265,13 +265,15 @@ class _Builder:
     def node(self, value: Any, location: tuple[str | int, ...], path: str, spot: Spot, counted: Spot) -> Node:
         self.nodes_left -= 1
         is_scarce = self.weight_left <= 0
-        kind, text, left_out = _shown(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
+        kind, text, left_out = _shorten_value(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
         last = location[-1] if location else ""
         leads = spot.leads or any(True for below in spot.below.values() for _ in below.every())
         node = Node(
             label=cut(str(last), TEXT_WHEN_SCARCE if is_scarce else _KEY_SHOWN),
             path=path,
-            anchor="" if is_scarce and not spot.issues and not spot.is_wanted else anchor(pointer(_cleaned(location))),
+            anchor=""
+            if is_scarce and not spot.issues and not spot.is_wanted
+            else anchor(pointer(_clean_location(location))),
             kind=kind,
             text=text,
             cut=left_out,
@@ -295,7 +297,7 @@ class _Builder:
 
     def _fill(self, part: _Open) -> None:
         if not isinstance(part.value, dict | list):
-            part.node.children.extend(_missing(part, set()))
+            part.node.children.extend(_list_missing(part, set()))
             return
         keys = list(part.value) if isinstance(part.value, dict) else range(len(part.value))
         end = len(keys) if part.end is None else min(part.end, len(keys))
@@ -308,7 +310,7 @@ class _Builder:
         shown |= {position for position in by_name.values() if part.start <= position < end}
         self._write(part, keys, sorted(shown), end)
         if part.start == 0:
-            part.node.children.extend(_missing(part, set(by_name)))
+            part.node.children.extend(_list_missing(part, set(by_name)))
 
     def _write(self, part: _Open, keys: Sequence[str | int], shown: Sequence[int], end: int) -> None:
         """Add the entries at the positions `shown` to the node, and a gap wherever entries are left out."""
@@ -358,7 +360,7 @@ def _positions(spot: Spot, keys: Sequence[str | int]) -> dict[str, int]:
     return {name: at for at, key in enumerate(keys) if (name := clean(str(key))) in spot.below}
 
 
-def _missing(part: _Open, present: set[str]) -> list[Missing]:
+def _list_missing(part: _Open, present: set[str]) -> list[Missing]:
     found = []
     for name, spot in part.spot.below.items():
         if name not in present:

@@ -60,13 +60,13 @@ def headline(handoff: Handoff, found: Sequence[Finding], events: Sequence[Event]
     last = events[-1].reason if events else ""
     match handoff.state:
         case State.RECEIVED | State.VALIDATING:
-            return _waiting(handoff, deciding, last)
+            return _describe_waiting(handoff, deciding, last)
         case State.REJECTED:
             return Headline("rejected", "bad", _because("Rejected", deciding))
         case State.HELD:
             return Headline("held", "wait", _because("Held for a person", deciding))
         case State.ACCEPTED:
-            return _accepted(handoff, found, deciding)
+            return _describe_accepted(handoff, found, deciding)
         case State.SUPERSEDED:
             return Headline("superseded", "quiet", "A later attempt took its place", last)
         case _:
@@ -75,7 +75,7 @@ def headline(handoff: Handoff, found: Sequence[Finding], events: Sequence[Event]
             return Headline(handoff.state, tone, f"{handoff.state.capitalize()}{by}", last)
 
 
-def _waiting(handoff: Handoff, deciding: Sequence[Finding], reason: str) -> Headline:
+def _describe_waiting(handoff: Handoff, deciding: Sequence[Finding], reason: str) -> Headline:
     if handoff.parked:
         return Headline("parked", "bad", "Parked: judging failed several times", reason)
     if handoff.verdict:
@@ -93,7 +93,7 @@ def _because(what: str, deciding: Sequence[Finding]) -> str:
     return f"{what}: {title[:1].lower()}{title[1:]}" if title[1:2].islower() else f"{what}: {title}"
 
 
-def _accepted(handoff: Handoff, found: Sequence[Finding], deciding: Sequence[Finding]) -> Headline:
+def _describe_accepted(handoff: Handoff, found: Sequence[Finding], deciding: Sequence[Finding]) -> Headline:
     if handoff.flagged:
         note = "Accepted while the LLM could not be asked. The later LLM check would have rejected it."
         return Headline("warning", "bad", _because("Accepted unverified, then flagged", deciding), note)
@@ -173,7 +173,7 @@ def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
     shown = sections.handoff_or_404(who, pk)
     match target_of(request):
         case "judging":
-            return _judging(request, shown)
+            return _answer_waiting_page(request, shown)
         case "document":
             return handoffs_document.document_part(request, who, shown)
         case "attempts":
@@ -258,7 +258,7 @@ def _file_report(who: TenantMembership, shown: Handoff) -> FileReport | None:
     return file_reports.report_of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
 
 
-def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
+def _answer_waiting_page(request: HttpRequest, shown: Handoff) -> HttpResponse:
     """Answer a page that waits for the verdict: `HX-Refresh` reloads the page, 204 says that nothing is new.
 
     The structural verdict arrives before the LLM's verdict, so a page can reload twice.
@@ -281,7 +281,7 @@ def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
     shown = handoff_or_404(who, pk)
     context: dict[str, Any] = {"handoff": shown, "list_context": list_context(request.GET, who, shown)}
     try:
-        passed = _named(who, request.GET["with"]) if request.GET.get("with") else None
+        passed = _find_handoff(who, request.GET["with"]) if request.GET.get("with") else None
     except FilterError as bad:
         return render(request, "dashboard/handoff/pair_page.html", context | {"bad": bad}, status=400)
     context["is_named"] = passed is not None
@@ -290,7 +290,7 @@ def compare(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRespon
     return render(request, "dashboard/handoff/pair_page.html", context)
 
 
-def _named(who: TenantMembership, reference: str) -> Handoff:
+def _find_handoff(who: TenantMembership, reference: str) -> Handoff:
     try:
         return queries.get(who.tenant, str(UUID(reference)))
     except (ValueError, Handoff.DoesNotExist):

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.navigation import build_trace_url, open_item_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.templatetags.lists import CellLinks, render_live_cells
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.dashboard.view_tabs import Tabs, build_url, join_query, redirect_to_default, saved_of, tabs_of
+from handoffaudit.dashboard.view_tabs import Tabs, build_url, join_query, redirect_to_default, tabs_of, view_query_of
 from handoffaudit.diagnostics import group_members
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.filter_fields import FilterError, is_number
@@ -119,7 +119,7 @@ def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     parts = [render_live_cells(row, links) for row in rows]
     if request.GET.get("after"):
         number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
-        href = build_url(address, filters.to_query(), saved_of(request.GET))
+        href = build_url(address, filters.to_query(), view_query_of(request.GET))
         parts += live.number(request, number, MOST_NEW, href)
     return live.answer(request, who, parts)
 
@@ -194,7 +194,7 @@ def clean_query(asked: str) -> str:
     match query.get("in", ""):
         case "handoffs":
             try:
-                return join_query("in=handoffs", Filters.from_query(query).to_query(), saved_of(query))
+                return join_query("in=handoffs", Filters.from_query(query).to_query(), view_query_of(query))
             except FilterError:
                 return ""
         case "group" if is_number(query.get("group", "")):
@@ -217,8 +217,8 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
         after=found.older,
         title="Handoffs",
         description=cut(description, _LONGEST),
-        query=join_query("in=handoffs", filters.to_query(), saved_of(asked)),
-        back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), saved_of(asked)),
+        query=join_query("in=handoffs", filters.to_query(), view_query_of(asked)),
+        back=build_url(reverse("dashboard:handoffs", args=[who.tenant.slug]), filters.to_query(), view_query_of(asked)),
         fits=found.fits,
     )
 

@@ -118,12 +118,12 @@ def findings_of(content: Mapping[str, Any] | None) -> list[Finding]:
     """Return the findings of a verdict: deciding findings first, notes last, and equal rule codes side by side."""
     if content is None:
         return []
-    found = [_finding(issue) for issue in content["issues"]]
+    found = [_make_finding(issue) for issue in content["issues"]]
     first = {issue.code: at for at, issue in reversed(list(enumerate(found)))}
     return sorted(found, key=lambda issue: (not issue.decides, not issue.is_counted, first[issue.code], issue.severity))
 
 
-def _finding(issue: Mapping[str, Any]) -> Finding:
+def _make_finding(issue: Mapping[str, Any]) -> Finding:
     code = issue["code"]
     return Finding(
         issue_id=issue["issue_id"],
@@ -135,7 +135,7 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
         hint=cut(issue["hint"] or "", _SENTENCE),
         field_path=cut(issue["field_path"], _VALUE),
         pointer=issue["json_pointer"],
-        expected=_expected(issue["expected"], code),
+        expected=_format_expected(issue["expected"], code),
         actual="" if issue["actual"] is None else cut(as_json(issue["actual"]), _VALUE),
         metadata=issue["metadata"],
         place=issue["field_path"],
@@ -162,7 +162,7 @@ def _values_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": different, "number": max(1, len(different), number)}
 
 
-def _expected(value: Any, code: str) -> str:
+def _format_expected(value: Any, code: str) -> str:
     """Return the expected value on one line; an empty string if the finding expects nothing.
 
     Texts stand in quotes unless they are the product's own words. A limit is shown with its direction: `at most 3`.
@@ -313,10 +313,10 @@ def fold(shown: Sequence[Finding], every: Sequence[Finding] = (), alike: Groups 
     for issue in shown:
         one = Listed(issue, group_among(alike or {}, issue.code, issue.place))
         listed.setdefault((issue.code, issue.severity), []).append(one)
-    return [_folded(some, of_kind[kind]) for kind, some in listed.items()]
+    return [_fold_finding(some, of_kind[kind]) for kind, some in listed.items()]
 
 
-def _folded(listed: Sequence[Listed], every: Sequence[Finding]) -> FoldedFinding:
+def _fold_finding(listed: Sequence[Listed], every: Sequence[Finding]) -> FoldedFinding:
     values = list(dict.fromkeys(text for issue in every for text in _texts(issue)))
     # Several findings may have the same value, and a finding with many values lists only some of them.
     unlisted = sum(issue.more_values for issue in every if issue.values)

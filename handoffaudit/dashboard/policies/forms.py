@@ -227,7 +227,7 @@ class Draft(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def touched(self, now: Table[R], rows: Iterable[R]) -> list[str]:
+    def list_affected_types(self, now: Table[R], rows: Iterable[R]) -> list[str]:
         """Return the handoff types whose verdicts can change when `now` becomes `rows`; an empty list means all."""
 
     def holds_back(self, trial: Trial) -> bool:

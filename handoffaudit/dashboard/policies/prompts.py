@@ -165,7 +165,7 @@ class Editor(Draft[PromptRow]):
             raise InvalidPolicy([PolicyError(row.name, "workflow", None, "There is already such a prompt.", remedy)])
         return kinds.prompts.checked([*(one for one in now.rows if one.name not in (self.row, row.name)), row])
 
-    def touched(self, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
+    def list_affected_types(self, now: Rows, rows: Iterable[PromptRow]) -> list[str]:
         # A change of the use or scope also affects the handoffs that lose the prompt.
         changed = [self.read(), *(one for one in now.rows if one.name == self.row)]
         types = {row.handoff_type or (delegation.TYPE if row.use is Use.OBJECTIVE else "") for row in changed}
@@ -294,13 +294,13 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     `&shipped` after `?edit=<name>` opens the editor with the shipped prompt.
     """
     now = kinds.prompts.current(who.tenant)
-    return _page(request, now, _asked_for(request, who, now))
+    return _page(request, now, _find_editor(request, who, now))
 
 
-def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
+def _find_editor(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
-    if again := EDITING.asked_for(request, who):
+    if again := EDITING.reopen(request, who):
         return again
     new = request.GET.get("add", "")
     if new in set(Use):
@@ -328,11 +328,11 @@ def _row(row: PromptRow, editor: Editor | None) -> Row:
     )
 
 
-def _deleting(editor: Editor) -> Deleting:
+def _describe_deletion(editor: Editor) -> Deleting:
     return Deleting(editor.row, f"the prompt of {row_name(editor.row)}")
 
 
-EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
+EDITING = Editing(PAGE, editor_from, _page, deleting=_describe_deletion)
 
 urlpatterns = [
     path("prompts/", page, name="prompts"),

@@ -92,7 +92,7 @@ def condition_values(when: When | None) -> dict[str, str]:
 
 def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
     """Return `when` as plain values, or None if no row is filled in; raise BadThresholdError for broken JSON."""
-    conditions = [_read_row(values, row) for row in _filled(values)]
+    conditions = [_read_row(values, row) for row in _list_filled_conditions(values)]
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     # Any other word than `all` and `any` is refused when the rule is parsed.
@@ -107,7 +107,7 @@ class BadThresholdError(ValueError):
         self.name = name
 
 
-def _filled(values: Mapping[str, str]) -> list[int]:
+def _list_filled_conditions(values: Mapping[str, str]) -> list[int]:
     return [row for row in range(1, MOST_CONDITIONS + 1) if any(values[f"when_{part}_{row}"] for part in _PARTS)]
 
 
@@ -130,7 +130,7 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
     `.all[1].threshold[0]` is `[0]` inside the threshold of the second filled row. A place without an input of its own
     belongs to the input that says how the conditions combine.
     """
-    filled = _filled(values)
+    filled = _list_filled_conditions(values)
     in_list = _IN_LIST.fullmatch(where)
     index, inside = (int(in_list[1]), in_list[2]) if in_list else (0, where)
     name, _, rest = inside.removeprefix(".").partition("[")
@@ -154,7 +154,7 @@ def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> It
         choices=menu(MATCHES),
     )
     yield "When it applies", [match]
-    rows = max(_FEWEST_ROWS, max(_filled(values), default=0) + 1)
+    rows = max(_FEWEST_ROWS, max(_list_filled_conditions(values), default=0) + 1)
     for row in range(1, min(rows, MOST_CONDITIONS) + 1):
         yield f"Condition {row}", [_row_field(part, f"when_{part}_{row}", values, errors) for part in _PARTS]
 
@@ -237,7 +237,7 @@ class RuleEditor(RulesDraft):
         before = mine["rules"][self.place] if places else {}
         if self.is_new and not self.values["rule_id"]:
             taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
-            self.values["rule_id"] = _proposed(self.values["name"], taken)
+            self.values["rule_id"] = _propose_id(self.values["name"], taken)
         rule = self._read() | {"metadata": before.get("metadata", {})}
         # In the form, no types can mean all types or none. A rule for none must not become a rule for all types.
         if not rule["output_types"] and before.get("output_types") == []:
@@ -295,7 +295,7 @@ class RuleEditor(RulesDraft):
         )
 
 
-def _proposed(name: str, taken: Collection[str]) -> str:
+def _propose_id(name: str, taken: Collection[str]) -> str:
     """Return an unused id made from a rule's name; an empty string if `slugify` leaves nothing of the name."""
     base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
     more = (f"{base}_{number}" for number in itertools.count(2))

@@ -37,7 +37,7 @@ class RulesDraft(Draft[BusinessRuleSet]):
         differing = rule_lines(kinds.rules.difference(current.rows, self.rows(current)))
         self.theirs = [] if self.is_new else differing[:MOST_OF_A_VERSION]
 
-    def touched(self, now: Sets, rows: Iterable[BusinessRuleSet]) -> list[str]:
+    def list_affected_types(self, now: Sets, rows: Iterable[BusinessRuleSet]) -> list[str]:
         before, after = (
             {(one.set_id, rule.rule_id): rule for one in sets for rule in one.rules} for sets in (now.rows, rows)
         )
@@ -153,7 +153,7 @@ class JsonEditor(RulesDraft):
         return sets
 
     def refuse(self, invalid: InvalidPolicy) -> None:
-        self.problems = [_told(error) for error in invalid.errors]
+        self.problems = [_describe_error(error) for error in invalid.errors]
 
 
 def set_editor(now: Sets, one: BusinessRuleSet | None) -> SetEditor:
@@ -167,6 +167,6 @@ def json_editor(now: Sets) -> JsonEditor:
     return JsonEditor(base_version=now.version, text=text)
 
 
-def _told(error: PolicyError) -> str:
+def _describe_error(error: PolicyError) -> str:
     where = ", ".join(part for part in (error.row, error.field) if part)
     return f"{where}: {error.message} {error.remedy}" if where else f"{error.message} {error.remedy}"

@@ -130,7 +130,7 @@ def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     `?add=set`, `?json` and `?trial=<id>`.
     """
     now = kinds.rules.current(who.tenant)
-    return _page(request, now, _asked_for(request, who, now), shown=request.GET.get("set", ""))
+    return _page(request, now, _find_editor(request, who, now), shown=request.GET.get("set", ""))
 
 
 @require_role(Role.ADMIN)
@@ -139,7 +139,7 @@ def delete(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     editor = editor_from(request.POST)
     what = editor.rule_id if isinstance(editor, RuleEditor) else editor.set_id
     name = cut(what, LONGEST_RULE_NAME)
-    return _changed(
+    return _save_change(
         request,
         who,
         editor.base_version,
@@ -157,7 +157,7 @@ def example(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     asked = request.POST.get("example", "")
     found = next((one for one in rules.example_sets() if one.set_id == asked), None)
     base = number(request.POST.get("base_version", ""))
-    return _changed(
+    return _save_change(
         request,
         who,
         -1 if base is None else base,
@@ -167,7 +167,7 @@ def example(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     )
 
 
-def _changed(
+def _save_change(
     request: HttpRequest,
     who: TenantMembership,
     base_version: int,
@@ -187,9 +187,9 @@ def _changed(
         messages.error(request, f"{refused_text} {text}")
         return _page(request, kinds.rules.current(who.tenant), None, status=409)
     if saved.version == base_version:
-        return EDITING.done(request, who, "Nothing was changed.")
+        return EDITING.finish_change(request, who, "Nothing was changed.")
     cases = judge_saved(who.tenant, Kind.RULES)
-    return EDITING.done(request, who, f"{saved_text} Version {saved.version}.", cases)
+    return EDITING.finish_change(request, who, f"{saved_text} Version {saved.version}.", cases)
 
 
 def _without(now: Sets, editor: Editor) -> list[BusinessRuleSet]:
@@ -204,10 +204,10 @@ def _without_rule(one: BusinessRuleSet, rule_id: str) -> BusinessRuleSet:
     return one.model_copy(update={"rules": [rule for rule in one.rules if rule.rule_id != rule_id]})
 
 
-def _asked_for(request: HttpRequest, who: TenantMembership, now: Sets) -> Editor | None:
+def _find_editor(request: HttpRequest, who: TenantMembership, now: Sets) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
-    if again := EDITING.asked_for(request, who):
+    if again := EDITING.reopen(request, who):
         return again
     one = now.row(request.GET.get("set", ""))
     if one is not None:

@@ -191,7 +191,7 @@ class Editor(Draft[TypeSchema]):
             )
         return kinds.schemas.checked([*(one for one in now.rows if one.handoff_type != row.handoff_type), row])
 
-    def touched(self, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:
+    def list_affected_types(self, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:
         return [self.row or self.new_type]
 
     def refuse(self, invalid: InvalidPolicy) -> None:
@@ -262,13 +262,13 @@ class Row:
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Show the schemas; `?edit=<type>`, `?add` and `?trial=<id>` open an editor."""
     now = kinds.schemas.current(who.tenant)
-    return _page(request, now, _asked_for(request, who, now))
+    return _page(request, now, _find_editor(request, who, now))
 
 
-def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
+def _find_editor(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
-    if again := EDITING.asked_for(request, who):
+    if again := EDITING.reopen(request, who):
         return again
     if "add" in request.GET:
         return editor_for_new(now)
@@ -296,11 +296,11 @@ def _row(row: TypeSchema, editor: Editor | None) -> Row:
     return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), parts, describe_claims(row.claim_fields), mine)
 
 
-def _deleting(editor: Editor) -> Deleting:
+def _describe_deletion(editor: Editor) -> Deleting:
     return Deleting(editor.row, cut(editor.row, LONGEST_NAME), ": any data of this type passes")
 
 
-EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
+EDITING = Editing(PAGE, editor_from, _page, deleting=_describe_deletion)
 
 urlpatterns = [
     path("schemas/", page, name="schemas"),

@@ -127,9 +127,13 @@ def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
     own = "" if row == ANY_OTHER_TYPE else row
     return Why(
         explained=found.explained,
-        codes=[Named(code, number, _shadowed(tenant, since, own, code=code)) for code, number in found.codes],
-        sources=[Named(name, number, _shadowed(tenant, since, own, source=name)) for name, number in found.sources],
-        types=[Named(name, number, _shadowed(tenant, since, name)) for name, number in found.types] if not own else [],
+        codes=[Named(code, number, _build_shadow_url(tenant, since, own, code=code)) for code, number in found.codes],
+        sources=[
+            Named(name, number, _build_shadow_url(tenant, since, own, source=name)) for name, number in found.sources
+        ],
+        types=[Named(name, number, _build_shadow_url(tenant, since, name)) for name, number in found.types]
+        if not own
+        else [],
     )
 
 
@@ -152,12 +156,12 @@ def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> E
     return Effect(
         figures,
         lately,
-        _shadowed(tenant, figures.since, row) if figures.would_stop else "",
+        _build_shadow_url(tenant, figures.since, row) if figures.would_stop else "",
         _handoffs(tenant, state=blocked, type=row, since=utc_text(figures.since)) if figures.stopped else "",
     )
 
 
-def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
+def _build_shadow_url(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
     # The numbers count only final attempts, and the list must show the same handoffs.
     states = ",".join(FINAL)
     return _handoffs(tenant, flag="shadowed", state=states, type=handoff_type, since=utc_text(since), **more)
@@ -246,7 +250,7 @@ def table(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     row = now.row(request.GET.get("switch", "")) if who.may(Role.ADMIN) else None
     if row:
         return _page(request, now, None, switch=switch_for(now, row))
-    return _page(request, now, _asked_for(request, who, now))
+    return _page(request, now, _find_editor(request, who, now))
 
 
 @require_role(Role.VIEWER)
@@ -277,16 +281,16 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return _page(request, stale.current, None, HTTPStatus.CONFLICT, switch=switch)
     name = type_name(switch.row)
     if saved.version == switch.base_version:
-        return EDITING.done(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
+        return EDITING.finish_change(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
     in_shadow = "is in shadow: every handoff that passes the structure layer is accepted"
     said = "is enforced" if switch.enforces else in_shadow
-    return EDITING.done(request, who, f"{name} {said} from now on. Version {saved.version}.")
+    return EDITING.finish_change(request, who, f"{name} {said} from now on. Version {saved.version}.")
 
 
-def _asked_for(request: HttpRequest, who: TenantMembership, now: Table[TypePolicy]) -> Editor | None:
+def _find_editor(request: HttpRequest, who: TenantMembership, now: Table[TypePolicy]) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
-    if again := EDITING.asked_for(request, who):
+    if again := EDITING.reopen(request, who):
         return again
     if "add" in request.GET:
         return editor_for_new(now)
@@ -346,11 +350,11 @@ def _row(policy: TypePolicy, other: TypePolicy, effect: Effect, editor: Editor |
     )
 
 
-def _deleting(editor: Editor) -> Deleting:
+def _describe_deletion(editor: Editor) -> Deleting:
     return Deleting(editor.row, editor.row, ": it follows the row for any other type")
 
 
-EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
+EDITING = Editing(PAGE, editor_from, _page, deleting=_describe_deletion)
 
 urlpatterns = [
     path("strictness/", table, name="strictness"),

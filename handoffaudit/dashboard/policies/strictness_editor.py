@@ -200,7 +200,7 @@ class Editor(Draft[TypePolicy]):
             )
         return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
 
-    def touched(self, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
+    def list_affected_types(self, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
         return [self.read().handoff_type]
 
     def _field(self, name: str) -> Field:

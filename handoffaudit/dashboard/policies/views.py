@@ -58,7 +58,7 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
         content=page.versions.to_plain(rows) | {"note": draft.note, FORM: _form_data(given)},
         base_version=now.version,
         actor=who.person.username,
-        handoff_types=[] if draft.types == ALL_TYPES else draft.touched(now, rows),
+        handoff_types=[] if draft.types == ALL_TYPES else draft.list_affected_types(now, rows),
         most=scope.most,
         since=timezone.now() - scope.within if scope.within else None,
     )
@@ -71,7 +71,7 @@ def open_dry_run(request: HttpRequest, who: TenantMembership, trial: Trial) -> H
     return HttpResponseClientRedirect(address) if is_htmx(request) else redirect(address)
 
 
-def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any]) -> QueryDict | None:
+def find_form(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any]) -> QueryDict | None:
     """Return the form of the dry run that `?trial=<id>` names, or None without the parameter.
 
     Raise Http404 for an unknown dry run, and for a dry run of another policy.
@@ -166,12 +166,12 @@ class Editing(Generic[R, D]):
     def now(self, who: TenantMembership) -> Table[R]:
         return self.page.versions.current(who.tenant)
 
-    def asked_for(self, request: HttpRequest, who: TenantMembership) -> D | None:
+    def reopen(self, request: HttpRequest, who: TenantMembership) -> D | None:
         """Return the editor that `?trial=<id>` reopens, or None."""
-        form = form_asked_for(request, who, self.page)
+        form = find_form(request, who, self.page)
         return self.editor_from(form) if form is not None else None
 
-    def done(
+    def finish_change(
         self, request: HttpRequest, who: TenantMembership, message: str, cases: CaseCounts | None = None
     ) -> HttpResponse:
         """Answer a change with a message and the page without an editor."""
@@ -187,12 +187,14 @@ class Editing(Generic[R, D]):
             if saved is None:
                 return self.show(request, self.now(who), editor, status)
             if saved.version == editor.base_version:
-                return self.done(request, who, "Nothing was changed.")
+                return self.finish_change(request, who, "Nothing was changed.")
             answer = self.after(request, who, editor, saved) if self.after else None
             if answer:
                 return answer
-            kind, types = self.page.versions.kind, editor.touched(before, saved.rows)
-            return self.done(request, who, f"Saved as version {saved.version}.", judge_saved(who.tenant, kind, types))
+            kind, types = self.page.versions.kind, editor.list_affected_types(before, saved.rows)
+            return self.finish_change(
+                request, who, f"Saved as version {saved.version}.", judge_saved(who.tenant, kind, types)
+            )
 
         return save
 
@@ -217,7 +219,7 @@ class Editing(Generic[R, D]):
                 messages.error(request, f"Not deleted: {deletion.what}. {why}")
                 return self.show(request, self.now(who), None, HTTPStatus.CONFLICT)
             said = f"Deleted {deletion.what}{deletion.then}. Version {saved.version}."
-            return self.done(request, who, said, judge_saved(who.tenant, self.page.versions.kind))
+            return self.finish_change(request, who, said, judge_saved(who.tenant, self.page.versions.kind))
 
         return delete
 
@@ -243,7 +245,7 @@ class Editing(Generic[R, D]):
             with suppress(InvalidPolicy, Stale):
                 now = check_version(self.page.versions, who, editor.base_version)
                 rows = self.page.versions.checked(editor.rows(now))
-                cases = judge_draft(who.tenant, self.page.versions.kind, rows, editor.touched(now, rows))
+                cases = judge_draft(who.tenant, self.page.versions.kind, rows, editor.list_affected_types(now, rows))
             context = {"kind": self.page, "cases": cases, "is_tested": True}
             return render(request, "dashboard/policy/actions.html#cases", context)
 

@@ -20,10 +20,10 @@ from handoffaudit.dashboard.access import TenantMembership, render_page, require
 from handoffaudit.dashboard.review.decide import (
     MOST_UNTYPED,
     Forecast,
+    count_needing_note,
     decision_of,
     forecast,
     is_version,
-    needing_a_note,
 )
 from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
 from handoffaudit.dashboard.selection import Selection, refuse
@@ -159,7 +159,7 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Decide one chunk of the handoffs; the result page requests the next chunk by itself or with a button."""
     decision = decision_of(request)
     try:
-        chosen = _selected(request)
+        chosen = _read_selection(request)
         if decision is None or not (chosen.selected or chosen.seen_at):
             return _confirm(request, who, timezone.now())
         if lacking := _lacks_note(request, who, chosen, decision) or _lacks_number(request, who, chosen):
@@ -216,7 +216,7 @@ def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision
         selection = selection_of(who, chosen.queue_filters, chosen.seen_at)
         return bulk.decide_matching(
             tenant=who.tenant,
-            selection=replace(selection, shown=_shown(chosen)),
+            selection=replace(selection, shown=_read_shown(chosen)),
             decision=decision,
             note=note,
             actor=actor,
@@ -235,7 +235,7 @@ def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, d
     """
     if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
         return {}
-    number = needing_a_note(who, _found(who, chosen).ids)
+    number = count_needing_note(who, _find_matching(who, chosen).ids)
     error = f"Say why you approve rejected handoffs ({number:,}). Nothing was decided yet."
     return {"error": error} if number else {}
 
@@ -244,7 +244,7 @@ def _lacks_number(request: HttpRequest, who: TenantMembership, chosen: Selected)
     """Return an error if the reviewer must type the number of handoffs and has not. Check only the first chunk."""
     if request.POST.get("from"):
         return {}
-    number, typed = len(_found(who, chosen).ids), request.POST.get("typed", "")
+    number, typed = len(_find_matching(who, chosen).ids), request.POST.get("typed", "")
     if number <= MOST_UNTYPED or "".join(sign for sign in typed if sign not in ",. ") == str(number):
         return {}
     error = f"Type {number:,} to confirm the number; {typed[:40]!r} was typed. Nothing was decided yet."
@@ -269,7 +269,7 @@ def _confirm(
     try:
         if is_all:
             chosen = Selected(QueueFilters.of(request).first_page(), seen_at=now)
-        chosen = chosen or _selected(request)
+        chosen = chosen or _read_selection(request)
         chosen, found = _forecast(who, chosen)
     except FilterError as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad, "queue_filters": QueueFilters()}, status=400)
@@ -283,20 +283,20 @@ def _confirm(
 
 
 def _forecast(who: TenantMembership, chosen: Selected) -> tuple[Selected, Forecast]:
-    found = _found(who, chosen)
+    found = _find_matching(who, chosen)
     most = bulk.MOST_AT_ONCE if chosen.seen_at else MOST_SELECTED
     chosen = replace(chosen, shown=found.shown) if chosen.seen_at else chosen
     return chosen, forecast(who, found.ids, is_more=found.more, most=most)
 
 
-def _found(who: TenantMembership, chosen: Selected) -> bulk.Matching:
+def _find_matching(who: TenantMembership, chosen: Selected) -> bulk.Matching:
     if chosen.seen_at:
         return bulk.count_matching(who.tenant, selection_of(who, chosen.queue_filters, chosen.seen_at))
     ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
     return bulk.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
 
 
-def _selected(request: HttpRequest) -> Selected:
+def _read_selection(request: HttpRequest) -> Selected:
     """Read the selection from the form; raise `FilterError` for values that cannot be read."""
     queue_filters = QueueFilters.of(request).first_page()
     text = request.POST.get("seen_at", "")
@@ -312,7 +312,7 @@ def _selected(request: HttpRequest) -> Selected:
     return Selected(queue_filters, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
 
 
-def _shown(chosen: Selected) -> frozenset[bytes]:
+def _read_shown(chosen: Selected) -> frozenset[bytes]:
     """Return the short hashes of the handoffs that the reviewer saw. Raise `FilterError` for an unreadable text."""
     try:
         return bulk.parse_shown(chosen.shown)

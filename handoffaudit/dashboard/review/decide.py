@@ -149,7 +149,7 @@ def _do(
     except Handoff.DoesNotExist:
         raise Http404("There is no such handoff.") from None
     except ReviewError as refused:
-        return _refused(request, who, pk, refused)
+        return _render_refusal(request, who, pk, refused)
     done = notice_of(who, handoff)
     if target_of(request) == "told":
         return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, done))
@@ -173,10 +173,10 @@ def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) ->
 
 
 def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, remedy: str) -> HttpResponse:
-    return _refused(request, who, pk, ReviewError(f"Nothing was changed: the form was incomplete. {remedy}"))
+    return _render_refusal(request, who, pk, ReviewError(f"Nothing was changed: the form was incomplete. {remedy}"))
 
 
-def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
+def _render_refusal(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
     """Render the page again with the text that the person typed, or only a notice if the request asks for one."""
     try:
         handoff = queries.get(who.tenant, str(pk))
@@ -197,14 +197,14 @@ def _after(request: HttpRequest, who: TenantMembership, done: Handoff, *, stays:
     slug, query = who.tenant.slug, QueueFilters.or_all(request).query
     if stays:
         address = reverse("dashboard:review_item", args=[slug, done.pk])
-    elif then := _waiting(who, request.POST.get("then", "")):
+    elif then := _find_waiting(who, request.POST.get("then", "")):
         address = reverse("dashboard:review_item", args=[slug, then.pk])
     else:
         address = reverse("dashboard:review_next", args=[slug])
     return with_done(f"{address}{query}", str(done.pk))
 
 
-def _waiting(who: TenantMembership, reference: str) -> Handoff | None:
+def _find_waiting(who: TenantMembership, reference: str) -> Handoff | None:
     try:
         found = queries.get(who.tenant, str(uuid.UUID(reference)))
     except (ValueError, Handoff.DoesNotExist):
@@ -263,7 +263,7 @@ class Forecast:
         return self.number > MOST_UNTYPED
 
 
-def needing_a_note(who: TenantMembership, ids: list[uuid.UUID]) -> int:
+def count_needing_note(who: TenantMembership, ids: list[uuid.UUID]) -> int:
     """Return how many of the handoffs cannot be approved without a note.
 
     A rejected handoff needs a note, unless another person has already proposed the approval with a note.

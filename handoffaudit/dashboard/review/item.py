@@ -47,10 +47,10 @@ def open_by(who: TenantMembership, handoff: Handoff) -> activity.Holder | None:
     if who.may(Role.REVIEWER):
         activity.release_other_holds(handoff, who.person)
         return activity.hold(handoff, who.person)
-    return seen_by(handoff, who)
+    return find_holder(handoff, who)
 
 
-def seen_by(handoff: Handoff, who: TenantMembership) -> activity.Holder | None:
+def find_holder(handoff: Handoff, who: TenantMembership) -> activity.Holder | None:
     """Return who has the handoff open now, without opening it for this person."""
     held = activity.list_holders([handoff]).get(handoff.pk)
     return activity.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
@@ -111,7 +111,7 @@ class Notice:
     may_undo: bool = False
 
 
-def requested_notice(request: HttpRequest, who: TenantMembership) -> Notice | None:
+def find_notice(request: HttpRequest, who: TenantMembership) -> Notice | None:
     """Return the notice about the handoff that the parameter `done` of the address names."""
     try:
         done = queries.get(who.tenant, str(uuid.UUID(request.GET.get(PARAMETER, ""))))

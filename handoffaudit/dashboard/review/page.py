@@ -18,7 +18,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import TenantMembership, is_htmx, render_page, require_role, target_of
 from handoffaudit.dashboard.handoffs.activity import MOST_IN_REVIEW, newer_activity
-from handoffaudit.dashboard.review.item import item_context, open_by, requested_notice, seen_by
+from handoffaudit.dashboard.review.item import find_holder, find_notice, item_context, open_by
 from handoffaudit.dashboard.review.queue import (
     MOST_WAITING,
     Queue,
@@ -144,7 +144,7 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
-        "notice": requested_notice(request, who),
+        "notice": find_notice(request, who),
     }
     return render_page(request, TEMPLATE, context, partials=("more",))
 
@@ -222,12 +222,12 @@ def item_page(
         return _not_understood(request, bad)
     holder = None
     if handoff.state in REVIEWABLE:
-        holder = seen_by(handoff, who) if is_ahead else open_by(who, handoff)
+        holder = find_holder(handoff, who) if is_ahead else open_by(who, handoff)
     context = {
         **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
-        "notice": requested_notice(request, who),
+        "notice": find_notice(request, who),
         "holder": holder,
         "then": queue.after(handoff),
         **item_context(who, handoff),
@@ -239,7 +239,7 @@ def item_page(
 def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str, Any]:
     """Return the context around the queue; values that only a whole page shows are computed lazily."""
     queue_filters = queue.queue_filters
-    concerning = cache(lambda: _concerning(who))
+    concerning = cache(lambda: _count_concerning(who))
     progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
         # A refused decision is answered under the address of another page, so the section is given here.
@@ -260,7 +260,7 @@ def _form(queue_filters: QueueFilters, known: stats.KnownValues) -> forms.Form:
     )
 
 
-def _concerning(who: TenantMembership) -> dict[str, str]:
+def _count_concerning(who: TenantMembership) -> dict[str, str]:
     """Return how many handoffs concern this person, by view, formatted; a viewer has none."""
     if not who.may(Role.REVIEWER):
         return {}

@@ -212,7 +212,7 @@ def read_queue(
     """
     queue_filters = QueueFilters.of(request)
     filters, found_by = search_filters(who, queue_filters)
-    narrowed = _narrowed(who, queue_filters, filters)
+    narrowed = _build_conditions(who, queue_filters, filters)
     page = _page(who, queue_filters.cursor, limit=limit, **narrowed)
     following = replace(queue_filters, cursor=page.next) if page.next else None
     unlisted = set(shown).difference(one.pk for one in page.items)
@@ -225,14 +225,16 @@ def page_of(who: TenantMembership, queue_filters: QueueFilters, limit: int = LIS
 
     Raise `FilterError` for filters that cannot be read.
     """
-    return partial(_page, who, limit=limit, **_narrowed(who, queue_filters, search_filters(who, queue_filters)[0]))
+    return partial(
+        _page, who, limit=limit, **_build_conditions(who, queue_filters, search_filters(who, queue_filters)[0])
+    )
 
 
 def _page(who: TenantMembership, cursor: str, **more: Any) -> Page:
     return queue.list_queue(who.tenant, who.person, cursor=cursor, **more)
 
 
-def _narrowed(who: TenantMembership, queue_filters: QueueFilters, filters: Filters) -> dict[str, Any]:
+def _build_conditions(who: TenantMembership, queue_filters: QueueFilters, filters: Filters) -> dict[str, Any]:
     return {
         "view": queue_filters.view or "all",
         "filters": filters,

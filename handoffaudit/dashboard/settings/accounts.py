@@ -254,7 +254,7 @@ def new_link(request: HttpRequest, who: TenantMembership, person: int) -> HttpRe
     try:
         invitation = people.new_link(tenant=who.tenant, person=_person(who, person), actor=who.person.username)
     except Refused as refused:
-        return _refused(request, who, refused)
+        return _render_refusal(request, who, refused)
     return _show(request, who, invitation)
 
 
@@ -270,7 +270,7 @@ def set_role(request: HttpRequest, who: TenantMembership, person: int) -> HttpRe
     try:
         changed = people.set_role(tenant=who.tenant, person=_person(who, person), role=role, actor=who.person.username)
     except Refused as refused:
-        return _refused(request, who, refused)
+        return _render_refusal(request, who, refused)
     messages.success(request, f"{changed.person.username} is {role.value} now.")
     return redirect("home") if changed.person_id == who.person.pk else _back(who)
 
@@ -282,7 +282,7 @@ def reset_factors(request: HttpRequest, who: TenantMembership, person: int) -> H
     try:
         people.reset_factors(tenant=who.tenant, person=member, actor=who.person.username)
     except Refused as refused:
-        return _refused(request, who, refused)
+        return _render_refusal(request, who, refused)
     messages.success(request, f"{member.username} signs in without a second factor until a new one is set up.")
     return _back(who)
 
@@ -294,7 +294,7 @@ def remove(request: HttpRequest, who: TenantMembership, person: int) -> HttpResp
     try:
         people.remove(tenant=who.tenant, person=removed, actor=who.person.username)
     except Refused as refused:
-        return _refused(request, who, refused)
+        return _render_refusal(request, who, refused)
     messages.success(request, f"{removed.username} is no longer in {who.tenant.name}.")
     return redirect("home") if removed.pk == who.person.pk else _back(who)
 
@@ -326,7 +326,7 @@ def _people(
     return render(request, "dashboard/settings/people.html", context, status=status)
 
 
-def _refused(request: HttpRequest, who: TenantMembership, refused: Refused) -> HttpResponse:
+def _render_refusal(request: HttpRequest, who: TenantMembership, refused: Refused) -> HttpResponse:
     messages.error(request, refused.message)
     return _people(request, who, status=409)
 

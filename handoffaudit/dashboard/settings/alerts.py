@@ -164,7 +164,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         raise Http404("There is no alert rule of that name.") from error
     base = number(request.POST.get("base_version", ""))
     in_force = alert_policy.current(who.tenant).row(watched)
-    given = (to_plain(in_force) if in_force else {"name": watched.value}) | _given(request, watched)
+    given = (to_plain(in_force) if in_force else {"name": watched.value}) | _read_submitted(request, watched)
     try:
         row = parse_row(
             {name: read_text(FORM[name], value) if isinstance(value, str) else value for name, value in given.items()}
@@ -188,7 +188,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return redirect("dashboard:alerts", tenant=who.tenant.slug)
 
 
-def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
+def _read_submitted(request: HttpRequest, watched: Watched) -> dict[str, Any]:
     """Return the submitted values of the form: a boolean for `on`, and texts for the other fields."""
     given: dict[str, Any] = {}
     for name in SHOWN[watched]:
@@ -210,7 +210,7 @@ def _page(
     table, now = alert_policy.current(who.tenant), timezone.now()
     cards = []
     for row in table.rows:
-        card = Card(row, _now(row, measure(who.tenant, row, now)), _entered(row))
+        card = Card(row, _now(row, measure(who.tenant, row, now)), _format_row(row))
         if refused and refused[0] is row.name:
             card.given, card.errors, card.is_open = card.given | refused[1], refused[2], True
         cards.append(card)
@@ -239,7 +239,7 @@ def _past(text: AlertText) -> Past:
     return Past(text, format_span((ended - alert.opened_at).total_seconds()), by)
 
 
-def _entered(row: AlertRule) -> dict[str, Any]:
+def _format_row(row: AlertRule) -> dict[str, Any]:
     """Return the row as its form shows the values."""
     plain = to_plain(row)
     return plain | {name: f"{plain[name]:g}" for name in ("warning", "alert")}

@@ -170,11 +170,11 @@ class Card:
 
     @property
     def there(self) -> str:
-        return _said(self.standing.rule.name, self.standing.there)
+        return _format_count(self.standing.rule.name, self.standing.there)
 
     @property
     def goes(self) -> str:
-        return _said(self.standing.rule.name, self.standing.goes) if self.standing.goes else "nothing"
+        return _format_count(self.standing.rule.name, self.standing.goes) if self.standing.goes else "nothing"
 
     @property
     def label(self) -> str | None:
@@ -195,7 +195,7 @@ class Card:
 def retention_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "kind" not in request.GET:
         return _page(request, who)
-    return _previewed(request, who, Given.of(request.GET))
+    return _render_preview(request, who, Given.of(request.GET))
 
 
 @require_role(Role.ADMIN)
@@ -209,11 +209,11 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
             tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
         )
     except InvalidPolicy:
-        return _previewed(request, who, given)
+        return _render_preview(request, who, given)
     except Stale as stale:
         now = stale.current
         messages.error(request, f"Not saved: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
-        return _previewed(request, who, given, status=409)
+        return _render_preview(request, who, given, status=409)
     title = KIND_TEXTS[given.data].title
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
@@ -257,7 +257,7 @@ def _write_types(types: Mapping[str, int | None]) -> str:
     return "\n".join(f"{name} = {'' if days is None else days}".rstrip() for name, days in types.items())
 
 
-def _previewed(request: HttpRequest, who: TenantMembership, given: Given, *, status: int = 200) -> HttpResponse:
+def _render_preview(request: HttpRequest, who: TenantMembership, given: Given, *, status: int = 200) -> HttpResponse:
     """Render the page with the effect of the entered days."""
     try:
         row = given.row()
@@ -271,7 +271,7 @@ def _preview(tenant: Tenant, row: Retention) -> Preview:
     at = timezone.now() + retention_run.first_after()
     goes = retention_run.count_going(tenant, row, at)
     before = Terms(row, at, NO_HOLDS).before if row.terms else None
-    return Preview(row.days, bool(row.types), _said(row.name, goes), before, bool(goes), warning_of(row))
+    return Preview(row.days, bool(row.types), _format_count(row.name, goes), before, bool(goes), warning_of(row))
 
 
 def _page(
@@ -284,7 +284,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     table = retention.current(who.tenant)
-    changed = _changed(who.tenant)
+    changed = _find_last_changes(who.tenant)
     cards = []
     for one in retention_run.list_standings(who.tenant, table):
         name, days = one.rule.name, one.rule.days
@@ -303,7 +303,7 @@ def _page(
     return render(request, "dashboard/settings/retention.html", context, status=status)
 
 
-def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
+def _find_last_changes(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
     """Return who last changed the rule of each kind, and when, if that is among the newest `MOST_VERSIONS` versions."""
     versions = PolicyVersion.objects.filter(tenant=tenant, kind=Kind.RETENTION).order_by("-number")
     read = list(versions.values_list("content", "changed_by", "changed_at")[: MOST_VERSIONS + 1])
@@ -328,7 +328,7 @@ def _read_rules(content: str) -> dict[str, Any]:
     return {name: shipped | stored.get(name, {}) for name, shipped in _SHIPPED_RULES.items()}
 
 
-def _said(data: Data, count: Count) -> str:
+def _format_count(data: Data, count: Count) -> str:
     words = KIND_TEXTS[data]
     if not count:
         return f"no {words.one}"

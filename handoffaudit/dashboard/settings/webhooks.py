@@ -50,7 +50,7 @@ class Form:
         return made
 
     @classmethod
-    def posted(cls, request: HttpRequest) -> "Form":
+    def from_request(cls, request: HttpRequest) -> "Form":
         given = request.POST
         return cls(
             given.get("kind", "").strip(),
@@ -89,7 +89,7 @@ def webhooks(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    form = Form.posted(request)
+    form = Form.from_request(request)
     try:
         made = subscriptions.create(tenant=who.tenant, kind=form.kind, wanted=form.wanted, actor=who.person.username)
     except Refused as refused:
@@ -111,7 +111,7 @@ def webhook(request: HttpRequest, who: TenantMembership, subscriber: int) -> Htt
 @require_role(Role.ADMIN)
 @require_POST
 def change(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
-    found, form = _subscriber(who, subscriber), Form.posted(request)
+    found, form = _subscriber(who, subscriber), Form.from_request(request)
     form.kind, form.is_mail = found.kind, found.kind == SubscriberKind.EMAIL
     try:
         subscriptions.change(tenant=who.tenant, pk=found.pk, wanted=form.wanted, actor=who.person.username)

@@ -41,22 +41,22 @@ _GRAVEST_FIRST = ("critical", "error", "warning", "info")
 @register.simple_tag
 @lru_cache(maxsize=32)
 def state(value: str) -> SafeString:
-    return _rendered("components/state.html", {"state": value, "tone": STATE_TONES[value]})
+    return _render("components/state.html", {"state": value, "tone": STATE_TONES[value]})
 
 
 @register.simple_tag
 @lru_cache(maxsize=32)
 def severity(value: str) -> SafeString:
-    return _rendered("components/severity.html", {"severity": value, "tone": SEVERITY_TONES[value]})
+    return _render("components/severity.html", {"severity": value, "tone": SEVERITY_TONES[value]})
 
 
 @register.simple_tag
 @lru_cache(maxsize=512)
 def code(value: str, level: str = "") -> SafeString:
-    return _rendered("components/code.html", _code(value, level))
+    return _render("components/code.html", _code(value, level))
 
 
-def _rendered(template: str, context: dict[str, Any]) -> SafeString:
+def _render(template: str, context: dict[str, Any]) -> SafeString:
     return SafeString(get_template(template).render(context))
 
 
@@ -82,9 +82,7 @@ def _codes(values: tuple[str, ...], shown: int) -> SafeString:
     # A list row has room for few rule codes, so the most severe codes come first.
     every = [_code(value) | ({"tone": "quiet"} if value == UNVERIFIED else {}) for value in sorted(values, key=gravity)]
     more = [one["title"] for one in every[shown:]]
-    return _rendered(
-        "components/codes.html", {"codes": every[:shown], "more": len(more), "more_titles": ", ".join(more)}
-    )
+    return _render("components/codes.html", {"codes": every[:shown], "more": len(more), "more_titles": ", ".join(more)})
 
 
 def gravity(value: str) -> tuple[int, bool]:
@@ -114,7 +112,7 @@ def code_title(value: str) -> str:
 def placeholder(content: str, title: str, icon: str = "handoffs", link: str = "", link_text: str = "") -> SafeString:
     """Render what a page shows instead of an empty list: a title, the text of the block, and a link."""
     context = {"title": title, "text": content.strip(), "icon_name": icon, "link": link, "link_text": link_text}
-    return _rendered("components/empty.html", context)
+    return _render("components/empty.html", context)
 
 
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
@@ -144,7 +142,7 @@ def option(value: str, label: str, *, is_chosen: bool) -> SafeString:
 @lru_cache(maxsize=2048)
 def agent_pair(source: str, target: str) -> SafeString:
     # A name with a direction character would swap the source and the target on the page.
-    return _rendered("components/agent_pair.html", {"source": readable(source), "target": readable(target)})
+    return _render("components/agent_pair.html", {"source": readable(source), "target": readable(target)})
 
 
 # Each entry holds the value, the title, the spoken label and the icon; the first entry is the default.
@@ -275,7 +273,7 @@ def age(value: datetime | None) -> SafeString | str:
 @lru_cache(maxsize=1024)
 def score(value: float | None) -> SafeString:
     tone = "quiet" if value is None else "good" if value >= 0.9 else "wait" if value >= 0.6 else "bad"
-    return _rendered("components/score.html", {"score": value, "tone": tone})
+    return _render("components/score.html", {"score": value, "tone": tone})
 
 
 @register.simple_tag

@@ -20,7 +20,7 @@ from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.agents import SourceRole
 from handoffaudit.validation.layers import chain
 from handoffaudit.validation.origins import Origin, Share, Suspect, first_wrong, notes_values, origins, shares, suspects
-from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of, tainted
+from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, find_tainted, flaws_of, step_of
 from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
@@ -106,7 +106,7 @@ def load_trace(tenant: Tenant, trace_id: str, most: int = MOST_HANDOFFS) -> Trac
         attributed=tuple(attributed),
         origins=tuple(origins(attributed)),
         shares=tuple(shares(steps, attributed)),
-        tainted=tainted(steps, attributed),
+        tainted=find_tainted(steps, attributed),
         first=first_wrong(attributed),
         suspects=tuple(suspects(steps, attributed)),
     )

@@ -228,7 +228,7 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
     """Return the verdict with these blocking findings added."""
     if not found:
         return verdict
-    issues = tuple(issue.numbered(number) for number, issue in enumerate((*verdict.issues, *found), 1))
+    issues = tuple(issue.assign_number(number) for number, issue in enumerate((*verdict.issues, *found), 1))
     grave = any(issue.severity in (Severity.ERROR, Severity.CRITICAL) for issue in found)
     outcome = Outcome.REJECTED if grave else verdict.outcome
     return msgspec.structs.replace(

@@ -332,7 +332,7 @@ class Prompts:
     by_type: Mapping[str, Mapping[Use, Prompt]] = field(default_factory=dict)
     by_workflow: tuple[tuple[str, Use, Prompt], ...] = ()
 
-    def chosen(self, handoff_type: str, workflow: str) -> Mapping[Use, Prompt]:
+    def choose(self, handoff_type: str, workflow: str) -> Mapping[Use, Prompt]:
         of_workflow = {use: prompt for name, use, prompt in self.by_workflow if workflow and _fits(name, workflow)}
         return {**self.for_all, **self.by_type.get(handoff_type, {}), **of_workflow}
 
@@ -377,5 +377,5 @@ class ValidationConfig:
             self.rules,
             self.schemas.get(handoff_type),
             self.claim_fields.get(handoff_type),
-            self.prompts.chosen(handoff_type, workflow),
+            self.prompts.choose(handoff_type, workflow),
         )

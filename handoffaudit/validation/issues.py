@@ -68,7 +68,7 @@ class Issue(msgspec.Struct, frozen=True):
     def json_pointer(self) -> str:
         return pointer(self.location)
 
-    def numbered(self, number: int) -> "Issue":
+    def assign_number(self, number: int) -> "Issue":
         """Return a copy with an issue id for its position in the verdict, counted from 1."""
         return Issue(
             self.layer,

@@ -73,7 +73,7 @@ def run(
         would_decide=outcome,
         mode=subject.policy.mode,
         strictness=subject.policy.strictness,
-        issues=tuple(issue.numbered(number) for number, issue in enumerate(issues, 1)),
+        issues=tuple(issue.assign_number(number) for number, issue in enumerate(issues, 1)),
         layers=tuple(results),
         quality_score=score(issues),
         token_counts=subject.findings.token_counts,
@@ -182,7 +182,7 @@ def reject_unread(
         would_decide=Outcome.REJECTED,
         mode=policy.mode,
         strictness=policy.strictness,
-        issues=tuple(issue.numbered(number) for number, issue in enumerate(issues, 1)),
+        issues=tuple(issue.assign_number(number) for number, issue in enumerate(issues, 1)),
         layers=(
             LayerResult(first.name, LayerStatus.FAILED, "", 0.0),
             *(LayerResult(layer.name, LayerStatus.SKIPPED, "structure failed", 0.0) for layer in others),

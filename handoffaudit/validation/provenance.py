@@ -168,13 +168,13 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
     # Equal findings share their steps. A trace can have 100,000 findings, each with 1,000 steps.
     alike = {likeness: (places[0], tuple(places[1:])) for likeness, places in places_of.items()}
     return [
-        values.attributed(at, flaw) or _by_likeness(steps, at, values.limit(flaw), *alike[_likeness(flaw)])
+        values.attribute(at, flaw) or _by_likeness(steps, at, values.limit(flaw), *alike[_likeness(flaw)])
         for at, step in enumerate(steps)
         for flaw in step.flaws
     ]
 
 
-def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
+def find_tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
     """Return the steps that inherited wrong values from earlier steps, each with these values.
 
     The values are spelled as they were first found, in the order of the findings. Values from outside are excluded.
@@ -234,7 +234,7 @@ class _Values:
         self._later: dict[tuple[frozenset[Form], int], tuple[int, ...]] = {}
         self._given: dict[int, frozenset[Form]] = {}
 
-    def attributed(self, at: int, flaw: Flaw) -> Attributed | None:
+    def attribute(self, at: int, flaw: Flaw) -> Attributed | None:
         forms = self._forms.get(flaw.value)
         if not forms:
             return None

@@ -86,7 +86,7 @@ def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]
         except StepBudgetSpentError:
             first, total = [_report_unjudged(rule)], 1
         if first:
-            yield _broken(set_id, rule, first, total)
+            yield _describe_broken(set_id, rule, first, total)
 
 
 def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
@@ -112,7 +112,7 @@ def _report_unjudged(rule: BusinessRule) -> _Failure:
     return _Failure(within, None, why="could not be judged: there is too much to compare")
 
 
-def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: int) -> Broken:
+def _describe_broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: int) -> Broken:
     first = failures[0]
     title = clean(rule.description or rule.name or rule.rule_id).rstrip(". ")
     where = clean(dotted_path(first.place), 100) or "the data"

@@ -150,7 +150,7 @@ def not_an_object(value: object) -> Issue:
     )
 
 
-def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+def _missing_field(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
     name: str = kind.property
     wanted = rule.get("properties", {}).get(name, {})
     location = (*place, name)
@@ -307,7 +307,7 @@ def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
     )
 
 
-def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+def _unknown_field(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
     known = list(rule.get("properties", {}))
     for name in sorted(kind.unexpected):
         inside = dotted_path(place) or "the document"
@@ -324,7 +324,7 @@ def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Iss
 
 
 _BY_KEYWORD: dict[str, Callable[[Location, Rule, Any, Any], Iterator[Issue]]] = {
-    "required": _missing,
+    "required": _missing_field,
     "type": _wrong_type,
     "minLength": _empty,
     "minItems": _empty,
@@ -335,5 +335,5 @@ _BY_KEYWORD: dict[str, Callable[[Location, Rule, Any, Any], Iterator[Issue]]] = 
     "pattern": _bad_format,
     "format": _bad_format,
     "maxLength": _too_long,
-    "unevaluatedProperties": _unknown,
+    "unevaluatedProperties": _unknown_field,
 }

@@ -70,12 +70,12 @@ def read(document: Document, envelope: Envelope) -> Record:
         data=output,
         context={**(envelope.context or {}), **obj(own.get("context"))},
         confidence=confidence(output.get("confidence")),
-        expected_schema=_demanding(own.get("expected_output_schema")),
+        expected_schema=_keep_demanding(own.get("expected_output_schema")),
         **{**beside, "evidence": (*entries(own.get("retrieved_evidence")), *beside["evidence"])},
     )
 
 
-def _demanding(schema: object) -> dict[str, Any] | bool | None:
+def _keep_demanding(schema: object) -> dict[str, Any] | bool | None:
     """Return `schema` if it is a JSON Schema with requirements.
 
     Return None for `{}` and `true`, which require nothing, and for values that are not JSON Schemas.

@@ -58,7 +58,7 @@ _BUDGET = frozenset({Reason.BUDGET, Reason.TOO_DEAR})
 
 
 def skip(subject: Subject) -> str | None:
-    return why_off(subject.policy, subject.record.format) or (None if triggered_by(subject) else "not triggered")
+    return why_off(subject.policy, subject.record.format) or (None if find_trigger(subject) else "not triggered")
 
 
 def why_off(policy: TypePolicy, form: str) -> str | None:
@@ -70,19 +70,21 @@ def why_off(policy: TypePolicy, form: str) -> str | None:
     return "the critique covers only outputs" if policy.critique is CritiquePolicy.OUTPUTS and form != OUTPUT else None
 
 
-def triggered_by(subject: Subject) -> str:
+def find_trigger(subject: Subject) -> str:
     """Return why a critique is due, or an empty text if no trigger applies."""
     policy, record = subject.policy, subject.record
     if policy.critique is CritiquePolicy.ALWAYS:
         return f"always_critique:{record.handoff_type}"
-    notional = max((amount for place in _stating(record) if (amount := _amount(place)) is not None), default=None)
+    notional = max(
+        (amount for place in _list_amount_holders(record) if (amount := _amount(place)) is not None), default=None
+    )
     if notional is not None and notional >= policy.critique_notional_usd:
         return f"high_notional:{notional if isinstance(notional, float) else show(notional)}"
     so_far = score(subject.findings.issues)
     return f"low_confidence:{so_far:.2f}" if so_far < policy.critique_score_floor else ""
 
 
-def _stating(record: Record) -> Iterator[Mapping[str, Any]]:
+def _list_amount_holders(record: Record) -> Iterator[Mapping[str, Any]]:
     """Yield the objects that can have `notional_usd`: context, data and, for `universal`, `working` in the data."""
     yield record.context
     yield record.data
@@ -103,7 +105,7 @@ def _amount(place: Mapping[str, Any]) -> float | None:
 def check(subject: Subject) -> Iterable[Issue]:
     if subject.model is None:
         raise AskedLater
-    due_to = triggered_by(subject)
+    due_to = find_trigger(subject)
     try:
         answer = ask_model(subject.model, lambda: question_of(subject))
     except Unavailable as error:

@@ -121,7 +121,7 @@ def check(subject: Subject) -> Iterable[Issue]:
             raise NotCheckedError(error.detail) from error
         raise CouldNotRunError(f"the LLM check was not made: {error.detail}") from error
     subject.findings.models[name] = answer.model
-    found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
+    found = _objective(subject, answer) if subject.record.format == delegation.NAME else _check_doubts(subject, answer)
     yield from found
     notes = [subject.findings.notes.get(name, ""), *(note for one in questions for note in _describe_omissions(one))]
     subject.findings.notes[name] = sentences(notes)
@@ -183,7 +183,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
         )
 
 
-def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
+def _check_doubts(subject: Subject, answer: Answer) -> Iterator[Issue]:
     """Yield a finding for each doubt of the LLM.
 
     If the LLM calls the data valid, the data counts as valid, and each doubt is only a warning. If the LLM calls the

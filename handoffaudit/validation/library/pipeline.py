@@ -84,7 +84,7 @@ class ValidatorLayer:
     def check(self, subject: Subject) -> Iterable[Issue]:
         why = ""
         try:
-            found, claims = self._found(), self._claims()
+            found, claims = self._run_validator(), self._claims()
         except Exception as error:  # noqa: BLE001  (a user's validator may raise anything, and a validator that failed must not let an output pass)
             why = _log_failure(self.layer_name, error)
             found, claims = [_could_not_run(self.layer_name, why)], []
@@ -95,7 +95,7 @@ class ValidatorLayer:
         if why:
             raise CouldNotRunError(why)
 
-    def _found(self) -> list[ValidationIssue]:
+    def _run_validator(self) -> list[ValidationIssue]:
         state = self._state
         found = self._validator.validate(state.parsed_output, state.envelope, state.llm_result)
         return _check_issues(found)
@@ -298,7 +298,7 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
     for layer in verdict.layers:
         ended.setdefault(library_layer(layer.name), []).append(layer.status)
 
-    def passed(layer: ValidationLayer) -> bool:
+    def has_passed(layer: ValidationLayer) -> bool:
         statuses = ended.get(layer, [])
         return bool(statuses) and all(status is LayerStatus.PASSED for status in statuses)
 
@@ -311,9 +311,9 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
         agent_type=envelope.agent_type,
         output_type=clean(output_type_of(state.parsed_output)),
         timestamp=verdict.validated_at,
-        schema_passed=passed(ValidationLayer.SCHEMA),
-        evidence_passed=passed(ValidationLayer.EVIDENCE),
-        business_rules_passed=passed(ValidationLayer.BUSINESS_RULE),
+        schema_passed=has_passed(ValidationLayer.SCHEMA),
+        evidence_passed=has_passed(ValidationLayer.EVIDENCE),
+        business_rules_passed=has_passed(ValidationLayer.BUSINESS_RULE),
         critique_passed=state.critique_passed,
         overall_passed=not any(issue.severity in GRAVE for issue in state.issues),
         quality_score=verdict.quality_score,

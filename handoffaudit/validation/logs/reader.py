@@ -31,7 +31,7 @@ class Fault(Exception):
     """Raised when a line cannot be read; the message says what was expected and what was found."""
 
 
-def unknown(what: str, found: object, choices: Iterable[str]) -> Fault:
+def describe_unknown(what: str, found: object, choices: Iterable[str]) -> Fault:
     """Return the error for a word that is not among `choices`. The error names the nearest choice or all choices."""
     known = tuple(choices)
     near = closest(found, known)
@@ -243,7 +243,7 @@ def _older(line: str) -> HealthLine:
     _demand(fields, ("phase", "agent", "handoff_json"), "a health line in the older form")
     found = fields["handoff_json"]
     if found not in OLDER_FOUND:
-        raise unknown("handoff_json", found, ("found", "missing", "unparsable"))
+        raise describe_unknown("handoff_json", found, ("found", "missing", "unparsable"))
     # The older form defines no reason, so an unknown word from another program is not a fault.
     known = {name: fields[name] for name in ("reason", "fallback") if fields.get(name, "").lower() in _WHY}
     given, fallback = _why(known)
@@ -272,19 +272,19 @@ def _demand(fields: dict[str, Any], needed: tuple[str, ...], where: str) -> None
 
 def _source(text: str) -> Source:
     if text not in _SOURCES:
-        raise unknown("source", text, _SOURCES)
+        raise describe_unknown("source", text, _SOURCES)
     return Source(text)
 
 
 def _reason(text: str) -> Reason:
     if text.lower() not in _REASONS:
-        raise unknown("reason", text, _REASONS)
+        raise describe_unknown("reason", text, _REASONS)
     return Reason(text.lower())
 
 
 def _fallback(text: str) -> Fallback:
     if text.lower() not in _FALLBACKS:
-        raise unknown("fallback", text, _FALLBACKS)
+        raise describe_unknown("fallback", text, _FALLBACKS)
     return Fallback(text.lower())
 
 
@@ -305,7 +305,7 @@ def _gate(line: str) -> GateLine:
     written = event.strip().upper()
     event_type = SAME_EVENT.get(written, written)
     if event_type not in GATE_EVENTS:
-        raise unknown("event type", event, GATE_EVENTS)
+        raise describe_unknown("event type", event, GATE_EVENTS)
     return GateLine(read_time(time.strip()), event_type, component.strip(), details.strip())
 
 
@@ -332,7 +332,7 @@ def trace_of(given: dict[str, Any]) -> TraceLine:
     if event is None:
         raise Fault(f"a trace line needs event_type, found {_names(given)}")
     if event not in TRACE_EVENTS:
-        raise unknown("event type", event, TRACE_EVENTS)
+        raise describe_unknown("event type", event, TRACE_EVENTS)
     trace_id, time = fields.pop("trace_id", None), fields.pop("timestamp", None)
     if not isinstance(trace_id, str) or not trace_id:
         raise Fault(f"the trace_id must be a text, but is {_describe(trace_id)}")

@@ -126,7 +126,7 @@ def mask_secrets(value: Any) -> Any:
 
 
 def _mask_object(held: Mapping[str, Any]) -> dict[str, Any]:
-    named = _named_in(held)
+    named = _find_name_in(held)
     return _under_distinct_keys(
         (mask_text(key), _mask_under(named if named and key in _VALUED else key, held[key])) for key in held
     )
@@ -149,7 +149,7 @@ def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return kept
 
 
-def _named_in(held: Mapping[str, Any]) -> str:
+def _find_name_in(held: Mapping[str, Any]) -> str:
     """Return the secret's name in an object of a name and a value, or an empty text if there is none."""
     if not any(key in held for key in _VALUED):
         return ""

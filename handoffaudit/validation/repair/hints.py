@@ -39,7 +39,7 @@ def _places(work: Work) -> Places:
     return BY_NAME[work.form].places
 
 
-def _missing(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+def _missing_field(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     place, name = issue.location, issue.metadata.get("misspelt")
     if draft.value(place) is not ABSENT:
         return None
@@ -145,7 +145,7 @@ def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     return draft.put(issue.location, cut(value, limit), f"cut to {limit} characters")
 
 
-def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+def _unknown_field(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     if isinstance(issue.expected, str) and _is_similar(str(issue.location[-1]), issue.expected):
         found = draft.rename(issue.location, issue.expected, "the closest known name")
         if found is not None:
@@ -190,7 +190,7 @@ def _put_unless_none(draft: Draft, place: Location, value: Any, why: str) -> Dra
 
 _FIXES: Final[Mapping[str, Fix]] = MappingProxyType(
     {
-        messages.MISSING_FIELD.code: _missing,
+        messages.MISSING_FIELD.code: _missing_field,
         universal.GENERATED_TRACE_ID.code: _trace_id,
         messages.WRONG_TYPE.code: _wrong_type,
         messages.EMPTY.code: _empty,
@@ -198,7 +198,7 @@ _FIXES: Final[Mapping[str, Fix]] = MappingProxyType(
         messages.BAD_ENUM.code: _bad_enum,
         messages.BAD_FORMAT.code: _bad_format,
         messages.TOO_LONG.code: _too_long,
-        messages.UNKNOWN_FIELD.code: _unknown,
+        messages.UNKNOWN_FIELD.code: _unknown_field,
         payload.SOURCE_NOT_IN_CHAIN.code: _source_not_in_chain,
         consistency.TIMESTAMP_NOT_UTC.code: _not_utc,
     }

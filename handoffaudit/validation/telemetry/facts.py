@@ -248,7 +248,7 @@ def _kind_of(name: str, roles: Roles) -> str:
         ("node", not stated.isdisjoint(_NODE_KINDS) or roles.has("workflow")),
         ("agent", is_agent or not stated.isdisjoint(_AGENT_KINDS)),
         ("llm", not stated.isdisjoint(_LLM_KINDS)),
-        ("handoff", bool(_known(roles.text("target")))),
+        ("handoff", bool(_drop_unknown(roles.text("target")))),
         ("tool", roles.has("tool")),
         ("node", roles.has("output")),
     )
@@ -271,15 +271,15 @@ def _read_handoff(name: str, facts: Facts, roles: Roles) -> None:
     If a handoff span has no attribute for the target, the target is read from the span's name. If the source
     is missing, too, it is read from the same name, or from the span's input if the name has only the target.
     """
-    source, target = _known(roles.text("source")), _known(roles.text("target"))
+    source, target = _drop_unknown(roles.text("source")), _drop_unknown(roles.text("target"))
     if facts.kind == "handoff" and not target:
         title = _TITLE.match(name)
         arrow = _ARROW.match(title[1] if title else name)
         if arrow:
-            source, target = source or _known(arrow[1]), _known(arrow[2])
+            source, target = source or _drop_unknown(arrow[1]), _drop_unknown(arrow[2])
         elif title:
-            target = _known(title[1])
-            source = source or _known(_plain(roles.text("input")))
+            target = _drop_unknown(title[1])
+            source = source or _drop_unknown(_plain(roles.text("input")))
     facts.source, facts.target = _name(source, "the source of a handoff"), _name(target, "the target of a handoff")
     if roles.text("caller_type").lower() in ("", "agent"):
         facts.caller = _name(roles.text("caller"), "gen_ai.caller.name")
@@ -366,7 +366,7 @@ _READERS: Final[dict[str, Callable[[str, Facts, Roles, list[tuple[str, Roles]]],
 }
 
 
-def _known(value: str) -> str:
+def _drop_unknown(value: str) -> str:
     return "" if value.strip().lower() in _UNKNOWN else value.strip()
 
 

@@ -333,7 +333,7 @@ def receiver_in(result: str) -> str | None:
 def fill(tree: Tree, found: "Found") -> None:
     """Set the payload: the arguments of the tool, the update of the node, or else the last output of the LLM."""
     found.data = _own(tree, found)
-    if not found.data and (said := _said(tree, found)):
+    if not found.data and (said := _read_output(tree, found)):
         found.data = said
         found.inferred["data"] = "llm_output"
 
@@ -372,7 +372,7 @@ def _data_of(content: str) -> dict[str, Any]:
     return {"text": content} if content.strip() and content not in ("{}", "[]", "null") else {}
 
 
-def _said(tree: Tree, found: "Found") -> dict[str, Any]:
+def _read_output(tree: Tree, found: "Found") -> dict[str, Any]:
     """Return the last output of the LLM before the handoff, below the same parent: call arguments, or else a text."""
     spans = [found.span]
     if found.rule == "nesting" and (tool := _tool_between(tree, found)):

@@ -72,12 +72,12 @@ def criticised(said: Any, document: dict[str, Any] = RICH, **policy: Any) -> tup
     ids=str,
 )
 def test_much_at_stake(amount: Any, reason: str) -> None:
-    assert critique.triggered_by(subject_of(output({"notional_usd": amount}))) == reason
+    assert critique.find_trigger(subject_of(output({"notional_usd": amount}))) == reason
 
 
 def test_the_other_triggers() -> None:
     always = subject_of(output(), policy={"critique": CritiquePolicy.ALWAYS})
-    assert critique.triggered_by(always) == "always_critique:Signal"
+    assert critique.find_trigger(always) == "always_critique:Signal"
     verdict, _ = criticised(GOOD, output(confidence=0.1), critique_score_floor=0.97)
     assert verdict.critique is not None
     assert verdict.critique.triggered_by == "low_confidence:0.95"
@@ -225,16 +225,16 @@ def test_without_a_model_it_is_pending() -> None:
 
 def test_the_amount_is_seen_in_the_data_of_any_format() -> None:
     document = payload(data={"notional_usd": 90_000, "text": "Three sources agree."})
-    assert critique.triggered_by(subject_of(document)) == "high_notional:90000"
+    assert critique.find_trigger(subject_of(document)) == "high_notional:90000"
     assert critique.skip(subject_of(document)) == "the critique covers only outputs"
     assert critique.skip(subject_of(document, policy={"critique": CritiquePolicy.TRIGGERED})) is None
-    assert critique.triggered_by(subject_of(payload(data={"notional_usd": "90000"}))) == "high_notional:90000"
+    assert critique.find_trigger(subject_of(payload(data={"notional_usd": "90000"}))) == "high_notional:90000"
 
 
 @pytest.mark.parametrize("given", [{"notional_usd": 90_000}, {"working": {"notional_usd": "90000"}}])
 def test_the_amount_of_a_universal_handoff_is_seen_in_its_data(given: dict[str, Any]) -> None:
     subject = subject_of(universal(payload=given), policy={"critique": CritiquePolicy.TRIGGERED})
-    assert critique.triggered_by(subject) == "high_notional:90000"
+    assert critique.find_trigger(subject) == "high_notional:90000"
     assert critique.skip(subject) is None
     elsewhere = subject_of(payload(data={"working": {"notional_usd": 90_000}}))
-    assert critique.triggered_by(elsewhere) == ""
+    assert critique.find_trigger(elsewhere) == ""

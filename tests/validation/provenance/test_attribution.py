@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation import provenance
-from handoffaudit.validation.provenance import Flaw, Step, attribute, tainted
+from handoffaudit.validation.provenance import Flaw, Step, attribute, find_tainted
 from tests.elapsed import grows_linearly
 from tests.scale import examples
 
@@ -33,7 +33,7 @@ def test_who_repeats_a_value_passes_it_on_and_is_tainted():
     first, second = found = attribute(steps)
     assert (first.caused, first.origin, first.carriers) == (True, 0, (1, 3))
     assert (second.caused, second.origin, second.carriers) == (False, 0, (1, 3))
-    assert tainted(steps, found) == {1: ("1,200", "1200"), 3: ("1,200", "1200")}
+    assert find_tainted(steps, found) == {1: ("1,200", "1200"), 3: ("1,200", "1200")}
 
 
 def test_the_first_step_with_the_value_is_its_origin_though_nothing_was_found_there():
@@ -57,7 +57,7 @@ def test_what_a_person_or_a_tool_brought_came_from_outside_and_taints_nothing():
     steps = [step("Order 4711.", brings=True), step("Order 4711 is late.", wrong("4711"))]
     found = attribute(steps)
     assert (found[0].origin, found[0].caused, found[0].from_outside) == (0, False, True)
-    assert tainted(steps, found) == {}
+    assert find_tainted(steps, found) == {}
 
 
 def test_what_the_first_step_was_given_came_from_outside():
@@ -129,7 +129,7 @@ def test_findings_without_a_value_go_back_to_the_first_of_their_kind():
     found = attribute(steps)
     assert [(one.step, one.caused, one.origin) for one in found] == [(0, True, 0), (1, False, 0), (1, True, 1)]
     assert found[0].carriers == (1,)
-    assert tainted(steps, found) == {}
+    assert find_tainted(steps, found) == {}
 
 
 @pytest.mark.parametrize("value", ["", "999"])
@@ -150,17 +150,17 @@ def test_values_beyond_the_limit_are_no_values_of_other_steps(monkeypatch: pytes
         ("", 0, (1, 2)),
         ("", 0, (1, 2)),
     ]
-    assert tainted(steps, found) == {}
+    assert find_tainted(steps, found) == {}
 
 
 def test_a_value_without_anything_to_search_for_taints_no_other_step():
     steps = [step("“§§” it is.", wrong("§§")), step("“¶¶” it is.", wrong("¶¶"))]
-    assert tainted(steps, attribute(steps)) == {}
+    assert find_tainted(steps, attribute(steps)) == {}
 
 
 def test_no_steps_have_no_findings():
     assert attribute([]) == []
-    assert tainted([], []) == {}
+    assert find_tainted([], []) == {}
 
 
 _TEXTS = st.text(max_size=60) | st.sampled_from(
@@ -185,7 +185,7 @@ def test_whatever_comes_every_finding_has_an_origin_not_after_it(steps):
         assert all(one.origin < at < len(steps) for at in one.carriers)
         assert one.caused or one.step in one.carriers
         assert list(one.carriers) == sorted(set(one.carriers))
-    assert all(0 < at < len(steps) for at in tainted(steps, found))
+    assert all(0 < at < len(steps) for at in find_tainted(steps, found))
 
 
 @settings(max_examples=30)

@@ -13,9 +13,9 @@ from handoffaudit.validation.layers.grounding.sentences import (
     Finding,
     columns_of,
     dated_findings,
+    list_switched_off,
     sentences_of,
     switch_findings,
-    switched_off,
 )
 from handoffaudit.validation.layers.grounding.values import TextValue
 
@@ -101,7 +101,7 @@ class DataJudge:
         self.records = records
         self.columns = columns_of(records)
         self.parties = parties_of(records)
-        self.off = switched_off(records)
+        self.off = list_switched_off(records)
         self.words = words.union(*(fact.key for fact in records.facts))
         self.stems = frozenset(map(stem, self.words))
         self.few = len(records.facts) < _FEW_FACTS

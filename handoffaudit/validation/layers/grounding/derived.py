@@ -25,7 +25,7 @@ _MOST_STEPS = 1e9
 _EXACTLY = 1e-6
 
 
-def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
+def find_rounded(claimed: Number, given: Sequence[float]) -> float | None:
     """Return a number of the sorted `given` that rounds to the claimed number at its precision, or None."""
     return _find_within(claimed.value, claimed.step * _HALF, given)
 

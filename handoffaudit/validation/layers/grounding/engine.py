@@ -173,7 +173,7 @@ def _with_calculations(lookup: Lookup, marks: list[Mark]) -> list[Mark]:
         elif all(at in known or _figure_at(text, at) in right for at in one.operands):
             # The text may repeat the result in other places. The repeated number is derived, too.
             right[text[one.start : one.end].rstrip("% ")] = one
-    kept = [_derived(mark, right) for mark in marks if mark.start not in wrong]
+    kept = [_mark_derived(mark, right) for mark in marks if mark.start not in wrong]
     return [*kept, *wrong.values()]
 
 
@@ -182,7 +182,7 @@ def _figure_at(text: str, at: int) -> str:
     return match.group() if match else ""
 
 
-def _derived(mark: Mark, right: Mapping[str, Calculation]) -> Mark:
+def _mark_derived(mark: Mark, right: Mapping[str, Calculation]) -> Mark:
     if mark.status != "ungrounded" or mark.kind != "number":
         return mark
     calculation = right.get(mark.text.rstrip("% "))

@@ -321,13 +321,13 @@ def _fences(text: str) -> Iterator[_Span]:
         if opened is None:
             opened = (match.start(), match.end(), match[1].lower())
         else:
-            yield from _fenced(text, opened, match.start(), match.end())
+            yield from _find_fenced(text, opened, match.start(), match.end())
             opened = None
     if opened is not None:
-        yield from _fenced(text, opened, len(text), len(text))
+        yield from _find_fenced(text, opened, len(text), len(text))
 
 
-def _fenced(text: str, opened: tuple[int, int, str], end_of_body: int, end: int) -> Iterator[_Span]:
+def _find_fenced(text: str, opened: tuple[int, int, str], end_of_body: int, end: int) -> Iterator[_Span]:
     start, body, language = opened
     if language not in _PLAIN_FENCES or any(True for _ in _bare_code(text[body:end_of_body])):
         yield start, end

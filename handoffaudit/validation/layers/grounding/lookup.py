@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from handoffaudit.validation.claims import Status
-from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
+from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, find_rounded
 from handoffaudit.validation.layers.grounding.forms import Form, TextForms
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
@@ -137,7 +137,7 @@ class Lookup:
         if number.value in given:
             return self._locate_text(given[number.value])
         by_size = self.index.in_order_of_size
-        near = rounded_from(number, by_size)
+        near = find_rounded(number, by_size)
         if near is not None:
             return Found("derived", f"rounded from {given[near]}")
         share = as_share(number, by_size)

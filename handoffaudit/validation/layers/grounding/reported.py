@@ -140,9 +140,9 @@ class Reported:
 
     def mark(self, marks: list[Mark]) -> list[Mark]:
         """Return the marks, with the status `reported` for values that were reported and are in no evidence."""
-        return [self._marked(mark) for mark in marks] if self._keys else marks
+        return [self._mark_reported(mark) for mark in marks] if self._keys else marks
 
-    def _marked(self, mark: Mark) -> Mark:
+    def _mark_reported(self, mark: Mark) -> Mark:
         if mark.kind == "wording" or mark.status == "reported":
             return mark
         keys = keys_of(mark.kind, mark.text)

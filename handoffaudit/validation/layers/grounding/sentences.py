@@ -288,7 +288,7 @@ def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sent
     found = [
         Stated(sentence.start + match.start(), sentence.start + match.end(), by_weekday[weekday][0])
         for match in _WEEKDAY.finditer(sentence.text)
-        if (weekday := _WEEKDAYS.index(match[1])) in by_weekday and not _dated(sentence, match)
+        if (weekday := _WEEKDAYS.index(match[1])) in by_weekday and not _find_dates(sentence, match)
     ]
     return replace(sentence, days=sorted([*sentence.days, *found], key=_start)) if found else sentence
 
@@ -296,12 +296,12 @@ def _with_weekdays(sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Sent
 def _weekdays(text: str, sentence: Sentence, by_weekday: dict[int, list[Day]]) -> Iterator[Finding]:
     """Yield a finding for each weekday beside a date. The finding agrees if the date falls on the weekday."""
     for match in _WEEKDAY.finditer(sentence.text) if by_weekday else ():
-        for one in _dated(sentence, match):
+        for one in _find_dates(sentence, match):
             agrees = any(same_day(one.day, day) for day in by_weekday.get(_WEEKDAYS.index(match[1]), ()) if one.day)
             yield Finding("weekday", sentence.start + match.start(), one.end, agrees)
 
 
-def _dated(sentence: Sentence, match: re.Match[str]) -> list[Stated]:
+def _find_dates(sentence: Sentence, match: re.Match[str]) -> list[Stated]:
     """Return the dates right after a weekday."""
     end = sentence.start + match.end()
     return [one for one in sentence.days if 0 <= one.start - end <= _BESIDE]
@@ -359,7 +359,7 @@ _TURNED = re.compile(r"\b(?:but|however|while|although|though)\b")
 _AFTER = 35
 
 
-def switched_off(records: Records) -> list[str]:
+def list_switched_off(records: Records) -> list[str]:
     """Return the names, in lower case, of all features that the data denies with a value such as `no` or `false`."""
     names: list[str] = []
     for fact in records.facts:

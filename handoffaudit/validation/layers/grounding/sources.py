@@ -265,7 +265,7 @@ class SourceIndex:
     def _distinct(self) -> frozenset[str]:
         return frozenset(self._in_order)
 
-    def spelled(self, word: str) -> str:
+    def find_spelling(self, word: str) -> str:
         """Return a lower-case word in its first spelling in the sources, or an empty string if they lack the word."""
         at = self.find(word)
         return self.text[at : at + len(word)] if at >= 0 else ""

@@ -243,7 +243,7 @@ def _summary_marks(text: str, sentences: list[list[Word]], source: Prose, index:
     changes = changes_of(sentences, source)
     if not _is_changed(changes):
         return []
-    closest = {start: index.spelled(source.written(stem)) for start, stem in changes.closest.items()}
+    closest = {start: index.find_spelling(source.find_word(stem)) for start, stem in changes.closest.items()}
     return _marks(text, _changed_words(changes), closest)
 
 

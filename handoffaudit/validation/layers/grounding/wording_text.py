@@ -279,7 +279,7 @@ class Prose:
         tokens = _tokens(self.text)[::-1]
         return dict(zip(stems(tokens), tokens, strict=True))
 
-    def written(self, stem: str) -> str:
+    def find_word(self, stem: str) -> str:
         """Return the first word of the text with this stem, in lower case."""
         return _EDGES.sub("", self._spelling_by_stem.get(stem, stem))
 

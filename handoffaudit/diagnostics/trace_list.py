@@ -21,7 +21,7 @@ from handoffaudit.filter_fields import Order
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import NEWEST, OLDEST, ORDERS, Filters, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff
-from handoffaudit.handoffs.queries import matching, of_tenant, sort_by_id
+from handoffaudit.handoffs.queries import filter_matching, of_tenant, sort_by_id
 
 MOST_COUNTED: Final = 200
 
@@ -113,7 +113,7 @@ def list_traces(
     """
     after = parse_cursor(cursor) if cursor else None
     order = ORDERS[OLDEST if filters.sort == OLDEST else NEWEST]
-    rows = matching(tenant, filters).exclude(trace_id="")
+    rows = filter_matching(tenant, filters).exclude(trace_id="")
     walks = [rows.filter(source_agent_id=agent), rows.filter(target_agent_id=agent)] if agent else [rows]
     find = _find_met_last if by_start == order.is_descending else _find_met_first
     found, last = find(walks, order, after, limit)

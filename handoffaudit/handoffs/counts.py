@@ -163,7 +163,7 @@ DAILY_PAIRS: Final = Aggregate(DailyPair, ("tenant", "day", "source_agent_id", "
 _PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.values()) for state in states}
 
 
-def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers]:
+def _build_fold(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers]:
     """Return a function that turns hourly counts by key into the numbers of this aggregate by its own key.
 
     An aggregate without the column `code` takes only the rows that count handoffs, not the rows that count findings.
@@ -189,7 +189,7 @@ def _folding(aggregate: Aggregate[Any]) -> Callable[[Mapping[Key, int]], Numbers
 # Every transaction changes the tables in this order, so that two workers cannot deadlock. The reason for several tables
 # is in `docs/decisions/0048-four-tables-of-counts.md`.
 _TABLES: Final[tuple[Aggregate[Any], ...]] = (HOURLY_COUNTS, DAILY_PAIRS, DAILY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS)
-AGGREGATES: Final = {aggregate: _folding(aggregate) for aggregate in _TABLES}
+AGGREGATES: Final = {aggregate: _build_fold(aggregate) for aggregate in _TABLES}
 
 
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:

@@ -165,7 +165,7 @@ def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterato
 
     With `reviews`, yield only the handoffs that a person decided, each with the decision (`docs/eval.md`).
     """
-    rows = queries.matching(tenant, filters).order_by("id")
+    rows = queries.filter_matching(tenant, filters).order_by("id")
     if reviews:
         rows = rows.filter(state__in=DECIDED)
     after = UUID(int=0)
@@ -276,10 +276,12 @@ class Download:
         return max(0.0, time.monotonic() - self._handed_at)
 
     def is_slow(self) -> bool:
-        def allowed(size: int) -> float:
+        def compute_patience(size: int) -> float:
             return PATIENCE_SECONDS + size / LEAST_BYTES_PER_SECOND
 
-        return self._waits() > allowed(self._last) or self._taken + self._waits() > allowed(self._sent)
+        return self._waits() > compute_patience(self._last) or self._taken + self._waits() > compute_patience(
+            self._sent
+        )
 
     def close(self) -> None:
         with _lock:

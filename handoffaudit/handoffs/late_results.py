@@ -88,10 +88,10 @@ class Lease:
         """Do nothing, because the lease is on the trace and ends after its last handoff."""
 
     def release(self) -> None:
-        leases.release(self._held(), self.row.tries)
+        leases.release(self._filter_held(), self.row.tries)
 
     def undo_if_blameless(self, error: BaseException) -> bool:
-        return leases.undo_if_blameless(self._held(), error)
+        return leases.undo_if_blameless(self._filter_held(), error)
 
     def finish(self) -> None:
         """Remove the trace from the queue, unless it has to be tried again or more results arrived meanwhile."""
@@ -100,11 +100,11 @@ class Lease:
             # trace has waited so far, but at least 1 second and at most `LEASE_SECONDS`.
             waited = (timezone.now() - self.row.since).total_seconds()
             later = leases.compute_expiry(min(max(waited, 1), settings.LEASE_SECONDS))
-            leases.end(self._held(), at=later, tries=0)
-        elif not self._held().filter(since=self.row.since).delete()[0]:
-            leases.end(self._held())
+            leases.end(self._filter_held(), at=later, tries=0)
+        elif not self._filter_held().filter(since=self.row.since).delete()[0]:
+            leases.end(self._filter_held())
 
-    def _held(self) -> Any:
+    def _filter_held(self) -> Any:
         return leases.filter_held(LateResults, self.row.pk, self.token)
 
 

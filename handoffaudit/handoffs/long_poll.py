@@ -87,7 +87,7 @@ class _Waiters:
             if not self._waiters:
                 self._someone.clear()
 
-    def waiting(self, tenant_id: int | None = None) -> int:
+    def count_waiting(self, tenant_id: int | None = None) -> int:
         """Return the number of waiting requests, of one tenant or of all."""
         with self._lock:
             waiters = [waiter for waiters in self._waiters.values() for waiter in waiters]
@@ -171,7 +171,7 @@ def are_too_many(tenant_id: int) -> bool:
     The requests of one tenant may use three quarters of the slots, so that one tenant cannot take all slots.
     """
     most = settings.MAX_WAITING_REQUESTS
-    return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4
+    return _waiters.count_waiting() >= most or _waiters.count_waiting(tenant_id) >= most - most // 4
 
 
 def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:

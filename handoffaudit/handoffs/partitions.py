@@ -169,7 +169,7 @@ def bound_verdicts(first: uuid.UUID, last: uuid.UUID | None) -> tuple[uuid.UUID,
     return uuid.UUID(int=max(first.int - _CLOCKS, 0)), uuid.UUID(int=min(high, _MOST.int))
 
 
-def made_between(first: uuid.UUID, last: uuid.UUID | None) -> Q:
+def filter_made_between(first: uuid.UUID, last: uuid.UUID | None) -> Q:
     """Return the condition for verdicts within `bound_verdicts`, empty on SQLite, which would choose a wrong index."""
     return Q(id__range=bound_verdicts(first, last)) if db.is_postgresql() else Q()
 

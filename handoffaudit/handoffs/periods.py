@@ -304,7 +304,7 @@ def split_period(since: datetime, until: datetime, now: datetime) -> PeriodSplit
     the period ends at `now` (the current time) or later, this split always reads the last day whole. The later hours of
     that day have no or few counts.
     """
-    since, until = _widen(hour_of(since.astimezone(UTC)), _ceiling(until.astimezone(UTC)))
+    since, until = _widen(hour_of(since.astimezone(UTC)), _round_up(until.astimezone(UTC)))
     only_hours = PeriodSplit.of_hours(since, until)
     by_days = _split_by_days(since, until, now)
     return by_days if by_days.hours < only_hours.hours else only_hours
@@ -335,7 +335,7 @@ def _widen(since: datetime, until: datetime) -> tuple[datetime, datetime]:
     return wide_since or since, wide_until or until
 
 
-def _ceiling(moment: datetime) -> datetime:
+def _round_up(moment: datetime) -> datetime:
     floor = hour_of(moment)
     return floor if floor == moment else floor + HOUR
 

@@ -104,7 +104,7 @@ def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant)
 
 
-def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
+def filter_matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     """Return the handoffs that match the filters. Conditions that need other tables are written here."""
     rows = of_tenant(tenant).filter(*filters.conditions())
     if filters.received_before:
@@ -155,12 +155,12 @@ def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Ha
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
     """Return a page of the matching handoffs in the order of the filters. Raise `FilterError` for an invalid cursor."""
     if filters.sort == LOWEST:
-        return Page(*handoffs_filters.list_by_score(of_tenant(tenant), matching(tenant, filters), cursor, limit))
+        return Page(*handoffs_filters.list_by_score(of_tenant(tenant), filter_matching(tenant, filters), cursor, limit))
     after = parse_cursor(cursor) if cursor else None
     marks = _find_only_marks(tenant, filters)
     if marks is not None:
         return _make_page(_list_by_marks(tenant, marks, filters.order, after, limit + 1), limit)
-    rows = sort_by_id(matching(tenant, filters), filters.order, after)
+    rows = sort_by_id(filter_matching(tenant, filters), filters.order, after)
     return _make_page(list(rows[: limit + 1]), limit)
 
 
@@ -176,7 +176,7 @@ def count(tenant: Tenant, filters: Filters, most: int) -> int:
     marks = _find_only_marks(tenant, filters)
     if marks is not None:
         return marks.order_by().values("handoff").distinct()[:most].count()
-    return matching(tenant, filters).order_by()[:most].count()
+    return filter_matching(tenant, filters).order_by()[:most].count()
 
 
 def _find_only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
@@ -207,7 +207,7 @@ def _make_page(found: list[Handoff], limit: int) -> Page:
 
 def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
     """Count the matching handoffs with a later id than `after`, up to `cap`."""
-    return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
+    return filter_matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
 
 
 def get(tenant: Tenant, reference: str) -> Handoff:
@@ -307,7 +307,7 @@ def summaries(tenant: Tenant, pks: Collection[UUID]) -> dict[UUID, JudgedSummary
     ordered = sorted(pks)
     for start in range(0, len(ordered), _SUMMARIES_AT_ONCE):
         some = rows.filter(pk__in=ordered[start : start + _SUMMARIES_AT_ONCE])
-        made = Verdict.objects.filter(partitions.made_between(ordered[start], new_id()), pk=OuterRef("verdict"))
+        made = Verdict.objects.filter(partitions.filter_made_between(ordered[start], new_id()), pk=OuterRef("verdict"))
         values = some.values_list("pk", "state", "escalated", Subquery(made.values("content")))
         for pk, state, escalated, stored in values:
             if stored:
@@ -345,7 +345,7 @@ def _is_asked_again(handoff: Handoff) -> bool:
 
 
 def verdicts(handoff: Handoff) -> list[Verdict]:
-    rows = Verdict.objects.filter(partitions.made_between(handoff.pk, handoff.verdict), tenant=handoff.tenant_id)
+    rows = Verdict.objects.filter(partitions.filter_made_between(handoff.pk, handoff.verdict), tenant=handoff.tenant_id)
     return list(rows.filter(handoff=handoff.pk).order_by("-id")[:100])
 
 
@@ -372,7 +372,7 @@ def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
 
     `older` is the next handoff in the order of the filters, `newer` the previous handoff.
     """
-    rows = matching(tenant, filters)
+    rows = filter_matching(tenant, filters)
     if filters.sort == LOWEST:
         whole, handoff = of_tenant(tenant), of_tenant(tenant).filter(pk=pk).first()
         after, before = (

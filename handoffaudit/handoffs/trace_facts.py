@@ -81,7 +81,7 @@ class TraceFacts:
     # Whether the stored facts were too large to be loaded together. `_facts` then has only the facts of this batch.
     _loads_each: bool = False
 
-    def known_to(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
+    def find_known(self, handoff: Handoff, record: Record, declared: Mapping[str, AgentRole]) -> Known:
         """Return the role and the facts for the judging of a handoff. Facts of later handoffs do not count.
 
         A handoff counts once for the behaviour of its source, even if its repaired candidates are judged as well.

@@ -313,7 +313,7 @@ def verdict_on_record(
 ) -> Verdict:
     """Return the verdict on a record, which need not be stored. `sent` is the document as it arrived, if known."""
     facts = before.facts or load_facts([handoff])
-    known = facts.known_to(handoff, record, config.roles)
+    known = facts.find_known(handoff, record, config.roles)
     subject = Subject(
         record=record,
         policy=config.policy_for(handoff.handoff_type),

@@ -93,14 +93,14 @@ def about_handoff(tenant: Tenant, reference: str) -> Subject:
     if handoff.pk not in {one.pk for one in found}:
         found = [handoff, *found[1 - MOST_PER_HANDOFF :]]
     left_out = Counter({"attempts": attempts.count_attempts(handoff) - len(found)})
-    return _bounded(Subject(tenant, "handoff", str(handoff.pk), found, +left_out))
+    return _check_bounds(Subject(tenant, "handoff", str(handoff.pk), found, +left_out))
 
 
 def about_trace(tenant: Tenant, trace_id: str) -> Subject:
     """Return the handoffs of a trace. Raise `NothingFound` or `TooLarge`."""
     known = bool(trace_id) and "\x00" not in trace_id
     found = queries.of_tenant(tenant).filter(is_of_trace(trace_id)).order_by("id") if known else Handoff.objects.none()
-    return _bounded(Subject(tenant, "trace", trace_id, list(found[: MOST_HANDOFFS + 1])))
+    return _check_bounds(Subject(tenant, "trace", trace_id, list(found[: MOST_HANDOFFS + 1])))
 
 
 def about_period(tenant: Tenant, since: datetime, until: datetime) -> Subject:
@@ -109,10 +109,10 @@ def about_period(tenant: Tenant, since: datetime, until: datetime) -> Subject:
     Raise `NothingFound` or `TooLarge`.
     """
     found = queries.of_tenant(tenant).filter(id__gte=first_id_at(since), id__lt=first_id_at(until)).order_by("id")
-    return _bounded(Subject(tenant, "period", f"{utc(since)} to {utc(until)}", list(found[: MOST_HANDOFFS + 1])))
+    return _check_bounds(Subject(tenant, "period", f"{utc(since)} to {utc(until)}", list(found[: MOST_HANDOFFS + 1])))
 
 
-def _bounded(subject: Subject) -> Subject:
+def _check_bounds(subject: Subject) -> Subject:
     if not subject.handoffs:
         raise NothingFound(f"There is no handoff in this {subject.kind}.")
     if len(subject.handoffs) > MOST_HANDOFFS:
@@ -287,7 +287,7 @@ class _SealedRows:
                 self.events.append(row.sealed.number)
                 self.summary.add_event(row.facts)
                 yield _line(row.facts)
-            made = partitions.made_between(min(part), None)
+            made = partitions.filter_made_between(min(part), None)
             verdicts = Verdict.objects.filter(made, tenant=tenant, handoff__in=part).order_by("id")
             for row in seals.read_verdicts(self.subject.take("verdicts", verdicts, most)):
                 self.verdicts.append(uuid.UUID(int=row.sealed.number))

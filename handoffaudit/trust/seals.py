@@ -239,7 +239,7 @@ def _collect(which: Q, batch: _Batch) -> None:
     if not judged:
         return
     first, last = (first_id_at(datetime.fromisoformat(one)) for one in (min(moments), max(moments)))
-    made = partitions.made_between(first, last)
+    made = partitions.filter_made_between(first, last)
     for row in read_verdicts(Verdict.objects.filter(made, handoff__in=list(judged)).order_by("id")):
         if judged[uuid.UUID(int=row.sealed.handoff)] & {row.facts["validated_at"], ""}:
             batch.found[row.tenant].append(row.sealed)

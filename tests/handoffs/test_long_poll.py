@@ -26,7 +26,7 @@ def waiters(monkeypatch) -> Iterator[long_poll._Waiters]:
     # The interval is so long that no waiter finds the verdict by its own look.
     monkeypatch.setattr(long_poll, "RECHECK_SECONDS", 300.0)
     yield fresh
-    assert fresh.waiting() == 0
+    assert fresh.count_waiting() == 0
 
 
 def later(action) -> threading.Thread:
@@ -140,7 +140,7 @@ def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url:
             patch.setattr(long_poll, "announce", lambda _: None)
             judge.drain()
         # Repeat the message until it is received: a message before the subscription is lost.
-        while waiters.waiting():
+        while waiters.count_waiting():
             published.publish(long_poll.CHANNEL, new_id().bytes + uuid.UUID(receipt.id).bytes)
             time.sleep(0.02)
 
@@ -197,7 +197,7 @@ def test_a_batch_is_waited_for_until_its_last_verdict(tenant: Tenant) -> None:
 def test_a_batch_counts_as_one_waiting_request(tenant: Tenant, waiters: long_poll._Waiters) -> None:
     pks = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
     seen: list[int] = []
-    thread = later(lambda: seen.append(waiters.waiting()))
+    thread = later(lambda: seen.append(waiters.count_waiting()))
     long_poll.wait_for_all(tenant.pk, pks, WAITING_STATES, 0.4)
     thread.join()
     assert seen == [1]

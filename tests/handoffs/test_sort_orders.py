@@ -108,5 +108,5 @@ def test_the_order_of_scores_reads_its_index_and_sorts_nothing(tenant: Tenant) -
         assert "handoff_by_score" in plan
         assert "TEMP B-TREE" not in plan
     ids = [uuid.UUID(int=number) for number in range(50)]
-    picked = queries.matching(tenant, Filters(state=("held",))).order_by().filter(pk__in=ids).explain()
+    picked = queries.filter_matching(tenant, Filters(state=("held",))).order_by().filter(pk__in=ids).explain()
     assert "id=?" in picked, picked

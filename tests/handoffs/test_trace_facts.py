@@ -101,7 +101,7 @@ def test_a_later_handoff_changes_nothing_for_an_earlier_one(tenant: Tenant) -> N
     handed(tenant, "terminal", RUN)
     facts = trace_facts.load_facts([early])
     assert marks(early) == {"48,213": "ungrounded"}
-    assert facts.known_to(early, _record(early), {}).reported == frozenset()
+    assert facts.find_known(early, _record(early), {}).reported == frozenset()
 
 
 def _record(handoff: Handoff) -> Any:
@@ -126,7 +126,7 @@ def test_a_batch_costs_one_query(tenant: Tenant) -> None:
     with CaptureQueriesContext(connection) as queries:
         facts = trace_facts.load_facts([*rows, later])
     assert len(queries) == 1
-    assert facts.known_to(later, _record(rows[0]), {}).reported == frozenset(keys_of("number", "48213"))
+    assert facts.find_known(later, _record(rows[0]), {}).reported == frozenset(keys_of("number", "48213"))
 
 
 def test_the_facts_of_a_trace_are_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_the_facts_of_a_handoff_do_not_depend_on_its_batch(tenant: Tenant, monke
     record = _record(rows["1"][0])
 
     def reported(batch: list[Handoff], handoff: Handoff) -> frozenset[str]:
-        return trace_facts.load_facts(batch).known_to(handoff, record, {}).reported
+        return trace_facts.load_facts(batch).find_known(handoff, record, {}).reported
 
     everything = [one for of_trace in rows.values() for one in of_trace]
     for trace, (first, second, third, last) in rows.items():
@@ -175,14 +175,14 @@ def test_facts_that_are_too_many_for_the_memory_are_read_for_one_handoff_at_a_ti
     assert not alone._facts
     for one in rows:
         snapshot = alone.snapshot(one)
-        known = alone.known_to(one, record, {})
-        assert alone.known_to(one, record, {}) is known
-        assert (snapshot, known) == (together.snapshot(one), together.known_to(one, record, {}))
+        known = alone.find_known(one, record, {})
+        assert alone.find_known(one, record, {}) is known
+        assert (snapshot, known) == (together.snapshot(one), together.find_known(one, record, {}))
     observer = SourceRole(AgentRole.OBSERVER, is_declared=True)
     for facts in (alone, together):
         facts.learn(new, record, trace_facts.Known(observer), [])
-    assert alone.known_to(later, record, {}) == together.known_to(later, record, {})
-    assert alone.known_to(later, record, {}).evidence
+    assert alone.find_known(later, record, {}) == together.find_known(later, record, {})
+    assert alone.find_known(later, record, {}).evidence
 
 
 def test_the_text_of_the_facts_of_a_trace_is_bounded(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_the_text_of_the_facts_of_a_trace_is_bounded(tenant: Tenant, monkeypatch
     last = handed(tenant, "crawler", "24 shares")
     for batch in ([last], [*rows, last], [rows[0], last]):
         facts = trace_facts.load_facts(batch)
-        assert [one.text for one in facts.known_to(last, _record(last), {}).evidence] == ["23 shares", "22 shares"]
+        assert [one.text for one in facts.find_known(last, _record(last), {}).evidence] == ["23 shares", "22 shares"]
 
 
 def test_many_traces_are_read(tenant: Tenant) -> None:
@@ -200,7 +200,7 @@ def test_many_traces_are_read(tenant: Tenant) -> None:
     unknown = [Handoff(tenant=tenant, trace_id=f"u-{number}") for number in range(trace_facts._TRACES_AT_ONCE)]
     later = [Handoff(tenant=tenant, trace_id=f"t-{number}") for number in range(3)]
     facts = trace_facts.load_facts([*later, *unknown, *rows])
-    assert all(facts.known_to(one, _record(rows[0]), {}).reported for one in later)
+    assert all(facts.find_known(one, _record(rows[0]), {}).reported for one in later)
 
 
 def test_a_huge_hostile_output_is_stored_in_part(tenant: Tenant) -> None:

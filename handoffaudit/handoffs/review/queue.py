@@ -111,7 +111,7 @@ def filter_view(
 
     The views `escalated`, `held`, `rejected` and `muted` contain only handoffs that wait.
     """
-    rows = queries.matching(tenant, filters)
+    rows = queries.filter_matching(tenant, filters)
     if within is not None:
         rows = queries.narrow_to(rows, within)
     if view == "mine":

@@ -6,7 +6,7 @@ import click
 
 from evals.kinds import KINDS, Given, kinds_with
 from evals.origin import OriginTally
-from handoffaudit.cli.eval import evaluate, files_argument, layers_option, measuring_options
+from handoffaudit.cli.eval import add_measuring_options, evaluate, files_argument, layers_option
 from handoffaudit.cli.main import run
 from handoffaudit.cli.terminal import example
 
@@ -34,7 +34,7 @@ from handoffaudit.cli.terminal import example
     help="Of customer service runs, measure only the answers to the customer, with the results of tools as evidence of "
     "the trace, in the context, or without them.",
 )
-@measuring_options
+@add_measuring_options
 def command(files: tuple[str, ...], layers: str, *, origin: bool, tool_results: str | None, **options: Any) -> None:
     """Measure layers on labelled data: how many faulty items they find, and how many sound items they flag.
 

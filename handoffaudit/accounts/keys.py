@@ -224,7 +224,7 @@ def _touch(kept: _CachedKey, now: float) -> None:
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
 
-__all__ = ["KeyIdentity", "authenticate", "bind", "create", "listing", "revoke"]
+__all__ = ["KeyIdentity", "authenticate", "bind", "create", "list_newest", "revoke"]
 
 PREFIX_LENGTH = 11
 
@@ -311,7 +311,7 @@ def bind(*, tenant: Tenant, key_id: int, agents: Iterable[str], actor: str) -> K
     return key
 
 
-def listing(tenant: Tenant) -> list[Key]:
+def list_newest(tenant: Tenant) -> list[Key]:
     """Return the newest keys of a tenant, at most `SHOWN_AT_MOST`, with the revoked keys last."""
     keys = Key.objects.filter(tenant=tenant).order_by("-pk")[:SHOWN_AT_MOST]
     return sorted(keys, key=lambda key: key.revoked_at is not None)

@@ -155,7 +155,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
     def _find_key(self, header: Mapping[str, Any]) -> Any:
         for refresh in (False, True):
             # A key that is not known yet may be newer than the stored keys.
-            keys = _signing_keys(_read(self.openid_config["jwks_uri"], refresh=refresh))
+            keys = _parse_signing_keys(_read(self.openid_config["jwks_uri"], refresh=refresh))
             fitting = [key for key in keys if header.get("kid") in (None, key.key_id)]
             if len(fitting) == 1:
                 return fitting[0].key
@@ -278,12 +278,12 @@ def _identify(claims: Mapping[str, Any], userinfo: Mapping[str, Any]) -> Identit
 
     The e-mail address of the account is empty unless the provider verified the address.
     """
-    email = next((found for one in (claims, userinfo) if (found := _verified_email(one))), "")
+    email = next((found for one in (claims, userinfo) if (found := _read_verified_email(one))), "")
     merged = {**userinfo, **claims}
     return Identity(issuer=claims["iss"], subject=claims["sub"], email=email, claims=merged)
 
 
-def _verified_email(claims: Mapping[str, Any]) -> str:
+def _read_verified_email(claims: Mapping[str, Any]) -> str:
     email, verified = claims.get("email"), claims.get(settings.OIDC_VERIFIED_CLAIM)
     # Some providers write this boolean as a text or a number.
     if not isinstance(email, str) or not (verified is True or verified in ("true", "1") or verified == 1):
@@ -298,7 +298,7 @@ def _check_endpoint(name: str, address: Any, issuer: str) -> None:
         raise ProviderError(f"The discovery document has no usable {name}: {str(address)[:200]!r}.")
 
 
-def _signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
+def _parse_signing_keys(found: Mapping[str, Any]) -> "list[PyJWK]":
     import jwt  # noqa: PLC0415 -- as in `_verify`
 
     try:

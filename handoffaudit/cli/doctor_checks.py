@@ -78,7 +78,7 @@ def check_libraries(_: Installation) -> Iterator[Result]:
     for unmet in wrong:
         yield Result("libraries", Level.ERROR, unmet, "Install handoffaudit again, in an environment of its own.")
     locked = read_lock(settings.WEB / "requirements.lock")
-    versions = {name: _installed(name) for name in locked}
+    versions = {name: _find_version(name) for name in locked}
     others = [
         f"{name} {versions[name]} ({locked[name]})" for name in locked if versions[name] not in (None, locked[name])
     ]
@@ -97,7 +97,7 @@ def describe_unmet(line: str) -> str:
     requirement = Requirement(line)
     if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
         return ""
-    version = _installed(requirement.name)
+    version = _find_version(requirement.name)
     if version is None:
         return f"{requirement.name} is not installed."
     if not requirement.specifier.contains(version, prereleases=True):
@@ -110,7 +110,7 @@ def read_lock(path: Path) -> dict[str, str]:
     return dict(re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;\\]+)", path.read_text(), re.MULTILINE))
 
 
-def _installed(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

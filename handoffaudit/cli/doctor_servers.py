@@ -31,14 +31,14 @@ def needs_database(check: Check) -> Check:
     """Skip the check if the database cannot be used."""
 
     @wraps(check)
-    def checked(installation: Installation) -> Iterator[Result]:
+    def wrapper(installation: Installation) -> Iterator[Result]:
         if installation.database_works:
             yield from check(installation)
         else:
             name = name_check(check)
             yield Result(name, Level.SKIPPED, "Not checked, because the database cannot be used.")
 
-    return checked
+    return wrapper
 
 
 def skip_folder(name: str) -> Result:

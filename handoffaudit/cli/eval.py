@@ -69,7 +69,7 @@ _MEASURING_OPTIONS = (
 )
 
 
-def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_MEASURING_OPTIONS):
         command = option(command)
     return command
@@ -86,7 +86,7 @@ def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @files_argument
 @layers_option("grounding")
-@measuring_options
+@add_measuring_options
 def command(files: tuple[str, ...], layers: str, **options: Any) -> None:
     """Measure layers on labelled data: the share of faulty items that they find, and how often they are wrong.
 

@@ -200,7 +200,7 @@ class Crew:
             self._threads += 1
             threading.Thread(target=self._work, name=f"asker-{self._threads}", daemon=True).start()
 
-    def ended(self, seconds: float) -> Iterator[tuple[Key, Call]]:
+    def take_ended(self, seconds: float) -> Iterator[tuple[Key, Call]]:
         """Yield the calls that have ended, waiting up to `seconds` for the first of them.
 
         If a call ended with an exception, raise it here, such as `Stop` if the answer can't be written to the file.

@@ -271,7 +271,7 @@ class Run:
         return not self.stopped
 
     def _receive_calls(self) -> None:
-        for key, call in self.crew.ended(WAIT_SECONDS):
+        for key, call in self.crew.take_ended(WAIT_SECONDS):
             self.calls += 1
             self.tries += call.tries
             self.spent_usd += call.cost_usd

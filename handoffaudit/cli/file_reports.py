@@ -110,7 +110,7 @@ def report_file(  # noqa: PLR0913 (click hands over each option)
     )
     answer = _send_report(to, _make_report(about, text, root))
     _tell(answer, as_json=as_json)
-    if left := to.left():
+    if left := to.describe_left():
         click.echo(left, err=True)
     if answer["failed"]:
         sys.exit(1)
@@ -275,7 +275,7 @@ def watch(  # noqa: PLR0913 (click hands over each option)
         _until_interrupted(watching, every)
     to.close()
     click.echo(watching.summary(), err=True)
-    if left := to.left():
+    if left := to.describe_left():
         click.echo(left, err=True)
     if once and (watching.counts["kept"] or watching.counts["refused"]):
         sys.exit(2)

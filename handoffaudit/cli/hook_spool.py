@@ -105,7 +105,7 @@ class Spool:
         _sync_folder(self.folder)
         return Held(path, lock, entry)
 
-    def waiting(self) -> list[Path]:
+    def list_waiting(self) -> list[Path]:
         """Return the paths of the entries, the oldest first, including entries that other processes work on."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(path for path in self.folder.iterdir() if path.suffix == _ENTRY)
@@ -139,7 +139,7 @@ class Spool:
                 os.utime(path, (until, until), follow_symlinks=False)
 
     @contextlib.contextmanager
-    def sending(self, *, wait: bool) -> Iterator[bool]:
+    def lock_sending(self, *, wait: bool) -> Iterator[bool]:
         """Yield whether this process may send. Only one process sends at a time, so that the order is kept.
 
         With `wait`, wait until no other process sends.
@@ -309,8 +309,8 @@ def send_waiting(
     """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None
-    with spool.sending(wait=wait) as mine:
-        for path in spool.waiting() if mine else ():
+    with spool.lock_sending(wait=wait) as mine:
+        for path in spool.list_waiting() if mine else ():
             if (before and path.name >= before.name) or (until and time.monotonic() >= until):
                 break
             if until and _is_postponed(path):
@@ -358,7 +358,7 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
                 report = send_waiting(spool, server, wait=True)
                 sent, aside = sent + report.sent, aside + len(report.aside)
                 problem, ended_early = report.problem or problem, report.ended_early
-            waiting += len(spool.waiting())
+            waiting += len(spool.list_waiting())
         except OSError as error:
             raise Stop(f"{path} can't be used ({error}).", 1) from error
         if before := spool.aside():
@@ -380,7 +380,7 @@ def count_other_keys(server: Server, folder: Path) -> int:
 
 
 def _count_waiting(folders: Iterable[Path]) -> int:
-    return sum(len(Spool(path, 0).waiting()) for path in folders)
+    return sum(len(Spool(path, 0).list_waiting()) for path in folders)
 
 
 def _folders_of_server(server: Server, folder: Path, *, any_key: bool) -> Iterator[Path]:

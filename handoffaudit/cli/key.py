@@ -88,7 +88,7 @@ def list_keys(tenant: str, *, as_json: bool) -> None:
     start_with_database()
     from handoffaudit.accounts import keys
 
-    found = keys.listing(find_tenant(tenant))
+    found = keys.list_newest(find_tenant(tenant))
     if as_json:
         click.echo(json.dumps({"items": [_describe(key) for key in found]}))
         return

@@ -214,7 +214,7 @@ class Tools:
         }
         params = {name: value for name, value in given.items() if value} | {"limit": str(limit)}
         _, found = await self._api.call("GET", "/handoffs", params=params)
-        items = [_blocked(one, self._api.url) for one in found.get("items") or ()]
+        items = [_describe_blocked(one, self._api.url) for one in found.get("items") or ()]
         return BlockedList(items=items, next=found.get("next"))
 
     async def explain_code(self, code: Name) -> CodeOut:
@@ -311,7 +311,7 @@ def _findings(verdict: dict[str, Any]) -> tuple[list[FindingOut], int]:
     ], len(issues)
 
 
-def _blocked(item: dict[str, Any], url: str) -> BlockedOut:
+def _describe_blocked(item: dict[str, Any], url: str) -> BlockedOut:
     return BlockedOut(
         handoff_id=item["handoff_id"],
         state=item["state"],

@@ -149,7 +149,7 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
         store=files,
     )
 
-    def judged(document: object) -> Verdict:
+    def judge_candidate(document: object) -> Verdict:
         source = given.envelope.agent or (record.source_agent_id if record else None)
         envelope = msgspec.structs.replace(given.envelope, adapt=False, agent=source)
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
@@ -158,7 +158,7 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
     # Repair the document that was judged. It may differ from the sent document: an older document was converted to the
     # current version, or the document is the object inside a report.
     document, sent = record.document if record else None, given.sent or b""
-    return repair(document, verdict, form, judge=judged, means=means, sent=sent)
+    return repair(document, verdict, form, judge=judge_candidate, means=means, sent=sent)
 
 
 def _find_candidate(given: Given, result: Repair) -> bytes | None:

@@ -128,7 +128,7 @@ class Receiver(Protocol):
         """Send the kept reports, and return how many still wait. Raises `OSError` if the spool can't be used."""
         ...
 
-    def left(self) -> str:
+    def describe_left(self) -> str:
         """Return a line about waiting reports made with another key, which `retry` does not send; empty if none."""
         ...
 
@@ -158,7 +158,7 @@ class LocalReceiver:
     def retry(self) -> int:
         return 0
 
-    def left(self) -> str:
+    def describe_left(self) -> str:
         return ""
 
     def close(self) -> None: ...
@@ -222,9 +222,9 @@ class ServerReceiver:
 
     def retry(self) -> int:
         send_waiting(self.spool, self.server, seconds=CATCH_UP_SECONDS)
-        return len(self.spool.waiting())
+        return len(self.spool.list_waiting())
 
-    def left(self) -> str:
+    def describe_left(self) -> str:
         number = count_other_keys(self.server, self.spool.folder.parent)
         return (
             f"Waiting reports made with another key: {number}; {self._format_flush_command()} sends them."
@@ -265,7 +265,7 @@ class DatabaseReceiver:
     def retry(self) -> int:
         return 0
 
-    def left(self) -> str:
+    def describe_left(self) -> str:
         return ""
 
     def close(self) -> None:

@@ -304,7 +304,7 @@ def describe_failed_checks(host: str, port: int) -> str | None:
     """
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
-        connection.request("GET", "/readyz", headers={"Host": allowed_name()})
+        connection.request("GET", "/readyz", headers={"Host": find_allowed_name()})
         answer = connection.getresponse()
         response = json.loads(answer.read())
         missing = "; ".join(f"{name} {value}" for name, value in response["checks"].items() if value != "ok")
@@ -319,7 +319,7 @@ def describe_failed_checks(host: str, port: int) -> str | None:
     return None
 
 
-def allowed_name() -> str:
+def find_allowed_name() -> str:
     """Return a host name under which the server accepts requests."""
     names = [name.strip() for name in os.environ["HANDOFFAUDIT_ALLOWED_HOSTS"].split(",")]
     return "localhost" if "*" in names else names[0].lstrip(".")

@@ -66,7 +66,7 @@ def command(
 
     config = read_policy(policy, type_policy)
     if skills:
-        config = replace(config, known_agents=_known_agents(skills))
+        config = replace(config, known_agents=_load_known_agents(skills))
     unread: list[Stop] = []
     results = _judge_files(files, unread, config=config, form=form, root=root, counts=as_json)
     seen = _print_json(results, unread) if as_json else _print_text(results)
@@ -76,7 +76,7 @@ def command(
         sys.exit(2 if unread else 1)
 
 
-def _known_agents(folder: str) -> frozenset[str]:
+def _load_known_agents(folder: str) -> frozenset[str]:
     from handoffaudit.validation.agents import SKILL_FILE, discover, skill_files
 
     registry = discover(skill_files(Path(folder)))

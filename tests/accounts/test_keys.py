@@ -258,4 +258,4 @@ def test_the_list_shows_keys_in_use_first_and_those_of_one_tenant(tenant: Tenant
     newest, _ = make(tenant, name="newest")
     make(other_tenant)
     keys.revoke(tenant=tenant, key_id=newer.pk, actor="ada")
-    assert keys.listing(tenant) == [newest, old, newer]
+    assert keys.list_newest(tenant) == [newest, old, newer]

@@ -207,7 +207,7 @@ def _keys(
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "tab": "settings_keys",
-        "keys": keys.listing(who.tenant),
+        "keys": keys.list_newest(who.tenant),
         "now": timezone.now(),
         "form": form,
         "made": made,

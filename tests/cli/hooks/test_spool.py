@@ -23,7 +23,7 @@ def add(spool, name, body="{}"):
 
 
 def ids(spool):
-    return [json.loads(path.read_text())["id"] for path in spool.waiting()]
+    return [json.loads(path.read_text())["id"] for path in spool.list_waiting()]
 
 
 def test_the_order_is_that_of_reading_also_where_the_clock_goes_back(spool, monkeypatch):
@@ -43,7 +43,7 @@ def test_an_entry_is_one_processs_at_a_time(spool):
     assert taken.entry == Entry("a", "{}")
     taken.remove()
     assert spool.take(held.path) is None
-    assert spool.waiting() == []
+    assert spool.list_waiting() == []
 
 
 def test_a_rewritten_entry_keeps_its_place_and_its_owner(spool):
@@ -62,7 +62,7 @@ def test_the_size_counts_what_was_set_aside_and_small_files_as_what_they_take(tm
     # the two locks and the new one are files, too
     with pytest.raises(SpoolFull, match="holds more than"):
         spool.add(Entry("b", "{}"))
-    assert spool.waiting() == []
+    assert spool.list_waiting() == []
     assert spool.aside() == 1
     assert not list(spool.folder.glob("*.draft"))
 
@@ -83,4 +83,4 @@ def test_what_is_set_aside_keeps_its_content_and_says_why(spool):
     assert json.loads(path.read_text()) == {"reason": "413: Too large", "id": "a", "body": "{}"}
     # moved back, it is an entry again
     path.rename(spool.folder / path.name)
-    assert spool.take(spool.waiting()[0]).entry == Entry("a", "{}")
+    assert spool.take(spool.list_waiting()[0]).entry == Entry("a", "{}")

@@ -92,13 +92,13 @@ class FilterField(forms.Field):
         except ValidationError as bad:
             raise FilterError(name, (bad.params or {}).get("value", text)[:40], self.remedy) from None
 
-    def given(self, name: str, params: Params) -> Any:
+    def read_given(self, name: str, params: Params) -> Any:
         """Return the value in the address, unchecked."""
         return params.get(name, "").strip()
 
     def read(self, name: str, attribute: str, params: Params) -> dict[str, Any]:
         """Return the attributes of the filter set that the address gives. Raise `FilterError` for an invalid value."""
-        text = self.given(name, params)
+        text = self.read_given(name, params)
         return {attribute: self.check(name, text)} if text else {}
 
     def write(self, value: Any) -> list[str]:
@@ -202,12 +202,12 @@ class ChoicesFilter(ChoiceFilter):
     widget = forms.CheckboxSelectMultiple  # type: ignore[assignment]
     nothing = ()
 
-    def given(self, name: str, params: Params) -> list[str]:
+    def read_given(self, name: str, params: Params) -> list[str]:
         texts = params.getlist(name) if isinstance(params, QueryDict) else [params.get(name, "")]
         return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
     def read(self, name: str, attribute: str, params: Params) -> dict[str, Any]:
-        return {attribute: tuple(dict.fromkeys(self.check(name, value) for value in self.given(name, params)))}
+        return {attribute: tuple(dict.fromkeys(self.check(name, value) for value in self.read_given(name, params)))}
 
     def write(self, value: Iterable[str]) -> list[str]:
         return list(value)

@@ -47,9 +47,9 @@ class FilterSet:
     """The filters of a list: a frozen dataclass whose attributes are declared with `declare`."""
 
     @classmethod
-    def declared(cls) -> tuple[Declared, ...]:
+    def list_declared(cls) -> tuple[Declared, ...]:
         kind: Any = cls
-        return _declared(kind)
+        return _list_declared(kind)
 
     @classmethod
     def parameters(cls) -> list[str]:
@@ -60,12 +60,12 @@ class FilterSet:
     def from_query(cls, params: Params) -> Self:
         """Read the filters of an address. Raise `FilterError` for an invalid value."""
         values: dict[str, Any] = {}
-        for one in cls.declared():
+        for one in cls.list_declared():
             values |= one.field.read(one.name, one.attribute, params)
         return cls(**values)
 
     def _active(self) -> Iterator[tuple[Declared, Any]]:
-        for one in self.declared():
+        for one in self.list_declared():
             value = getattr(self, one.attribute)
             if value != one.field.nothing:
                 yield one, value
@@ -132,8 +132,8 @@ class FilterSet:
         or end of a day, the form shows it in the field for days. `options` are the choices that the page offers, by the
         name of the filter, if they are not declared.
         """
-        values = {name: field.given(name, asked) for name, field in cls._form_fields().items()}
-        for one in cls.declared():
+        values = {name: field.read_given(name, asked) for name, field in cls._form_fields().items()}
+        for one in cls.list_declared():
             if isinstance(one.field, MomentFilter) and one.field.day and filters is not None:
                 is_relative = bool(filters.relative_text(one.attribute))
                 day = "" if is_relative else one.field.day.day_of(getattr(filters, one.attribute))
@@ -151,7 +151,7 @@ class FilterSet:
 
 
 @cache
-def _declared(kind: type[FilterSet]) -> tuple[Declared, ...]:
+def _list_declared(kind: type[FilterSet]) -> tuple[Declared, ...]:
     found = ((one.name, one.metadata["filter"]) for one in fields(kind) if "filter" in one.metadata)
     return tuple(Declared(attribute, declared.name or attribute, declared) for attribute, declared in found)
 
@@ -159,7 +159,7 @@ def _declared(kind: type[FilterSet]) -> tuple[Declared, ...]:
 @cache
 def _form_class(kind: type[FilterSet]) -> type[forms.Form]:
     made: dict[str, Any] = {}
-    for one in kind.declared():
+    for one in kind.list_declared():
         made[one.name] = one.field
         if isinstance(one.field, MomentFilter) and one.field.day:
             made[one.field.day.name] = one.field.day

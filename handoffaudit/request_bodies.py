@@ -62,7 +62,7 @@ class Watched:
     before: Traffic
     began: float
 
-    def looked_at(self, now: float, traffic: Traffic) -> "Watched":
+    def observe(self, now: float, traffic: Traffic) -> "Watched":
         """Return the state after another look."""
         if traffic.sent != self.before.sent:
             return Watched(now, traffic, now)
@@ -113,7 +113,7 @@ class Guard:
                 traffic = _traffic(connection)
                 if traffic is None:
                     continue
-                known = self._watched.get(inode, Watched(now, traffic, now)).looked_at(now, traffic)
+                known = self._watched.get(inode, Watched(now, traffic, now)).observe(now, traffic)
                 received = traffic.received - known.before.received
                 seconds = now - (known.began if received else known.since)
                 if is_too_slow(seconds, received, traffic.silent):

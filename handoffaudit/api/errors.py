@@ -200,14 +200,14 @@ def install_handlers(api: NinjaAPI) -> None:
         api.add_exception_handler(kind, handler)
 
 
-def _ours(request: HttpRequest, error: Problem) -> HttpResponse:
+def _answer_problem(request: HttpRequest, error: Problem) -> HttpResponse:
     response = problem_response(error.status, error.title, error.detail, **error.members)
     for name, value in error.headers.items():
         response[name] = value
     return response
 
 
-def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+def _answer_unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     response = problem_response(
         401,
         "Key needed",
@@ -217,29 +217,29 @@ def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpRe
     return response
 
 
-def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+def _answer_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     errors = request_errors(request, error.errors)
     return problem_response(422, "The request can't be read", join_messages(errors), **error_members(errors))
 
 
-def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+def _answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     detail, cause = str(error), error.__cause__
     if isinstance(cause, orjson.JSONDecodeError):
         detail = f"The body can't be read as JSON: line {cause.lineno}, column {cause.colno}, {cause.msg}."
     return problem_response(error.status_code, HTTPStatus(error.status_code).phrase, detail)
 
 
-def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
+def _answer_not_found(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem_response(404, "Not found", str(error) or "There is nothing at this address.")
 
 
-def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
+def _answer_bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
     message = f"{error.field} is {error.value!r}."
     found = describe_value(error.field, error.value, message, sentence(error.remedy))
     return problem_response(400, "A filter can't be read", str(error), **error_members([found]))
 
 
-def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
+def _answer_review_error(request: HttpRequest, error: ReviewError) -> HttpResponse:
     if isinstance(error, WrongInput):
         title = {"note": NOTE, "text": COMMENT}.get(error.field, "No reviewer")
         members = field_members(request, error.field, error.wrong, error.remedy)
@@ -250,26 +250,26 @@ def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
     )
 
 
-def _invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
+def _answer_invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
     errors = [describe_value(one.field, one.value, one.message, one.remedy, row=one.row) for one in error.errors]
     return problem_response(422, "The table can't be saved", str(error), **error_members(errors))
 
 
-def _stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:
+def _answer_stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:
     return problem_response(409, "It changed", str(error), version=error.current.version)
 
 
 _HANDLERS: dict[Any, Any] = {
-    Problem: _ours,
-    AuthenticationError: _unauthenticated,
-    ValidationError: _invalid,
-    HttpError: _http,
-    Http404: _not_found,
-    Handoff.DoesNotExist: _not_found,
-    FilterError: _bad_filter,
-    ReviewError: _review,
-    InvalidPolicy: _invalid_policy,
-    StalePolicy: _stale_policy,
+    Problem: _answer_problem,
+    AuthenticationError: _answer_unauthenticated,
+    ValidationError: _answer_invalid,
+    HttpError: _answer_http_error,
+    Http404: _answer_not_found,
+    Handoff.DoesNotExist: _answer_not_found,
+    FilterError: _answer_bad_filter,
+    ReviewError: _answer_review_error,
+    InvalidPolicy: _answer_invalid_policy,
+    StalePolicy: _answer_stale_policy,
 }
 
 # Django answers these exceptions itself, and the middleware translates the answer.

@@ -88,7 +88,7 @@ class MuteOut(Answer):
     )
 
 
-def _muting(group: FindingGroup) -> FindingGroup | None:
+def _keep_if_muted(group: FindingGroup) -> FindingGroup | None:
     return group if group.muted_at else None
 
 
@@ -144,7 +144,7 @@ class GroupOut(Answer):
     last_days: list[int] = Field(
         validation_alias="days", description="Handoffs per day (UTC) of the last 14 days, today last."
     )
-    muted: Annotated[MuteOut | None, BeforeValidator(_muting)] = Field(
+    muted: Annotated[MuteOut | None, BeforeValidator(_keep_if_muted)] = Field(
         validation_alias="group", description="Who muted the group, and until how many handoffs; null if not muted."
     )
     regressed_at: Moment | None = Field(

@@ -186,7 +186,7 @@ class AlertsQuery(Schema):
     cursor: str = Field("", description="The `next` of the previous page.")
 
 
-def _acknowledged_by(name: str) -> str | None:
+def _hide_system(name: str) -> str | None:
     return None if name in ("", SYSTEM.name) else name
 
 
@@ -213,7 +213,7 @@ class AlertOut(Answer):
     closed_at: Moment | None = Field(
         validation_alias="acknowledged_at", description="When the alert was resolved; null while active."
     )
-    closed_by: Annotated[str | None, BeforeValidator(_acknowledged_by)] = Field(
+    closed_by: Annotated[str | None, BeforeValidator(_hide_system)] = Field(
         validation_alias="acknowledged_by",
         description="Who acknowledged the alert; null while active, or if it resolved by itself.",
     )
@@ -248,9 +248,9 @@ def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse
     found = alerts.list_alerts(tenant, is_open=query.open, before=before, limit=query.limit + 1)
     items = found[: query.limit]
     following = str(items[-1].pk) if len(found) > query.limit else None
-    return answer(AlertsOut, {"items": [_described(alert) for alert in items], "next": following})
+    return answer(AlertsOut, {"items": [_describe(alert) for alert in items], "next": following})
 
 
-def _described(alert: Alert) -> Extended:
+def _describe(alert: Alert) -> Extended:
     about = alerts.describe(alert)
     return Extended(alert, about=about, text=about.title(alert), value=alerts.alert_value(alert))

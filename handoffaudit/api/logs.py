@@ -200,7 +200,9 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     checked = LogQuery.from_query({name: getattr(query, name) for name in ("kind", "since", "until")})
     # `from_query` removes the spaces around a text. The API searches for a text exactly as the client sent it.
     texts = {
-        one.attribute: getattr(query, one.attribute) for one in LogQuery.declared() if type(one.field) is TextFilter
+        one.attribute: getattr(query, one.attribute)
+        for one in LogQuery.list_declared()
+        if type(one.field) is TextFilter
     }
     asked = replace(checked, **texts)
     page = search.search_lines(caller(request).tenant, asked, cursor=query.cursor, limit=query.limit)

@@ -285,7 +285,7 @@ def with_filters(
     """
 
     def add(query: type[Q]) -> type[Q]:
-        declared = {one.attribute if max_length else one.name: one.field for one in filters.declared()}
+        declared = {one.attribute if max_length else one.name: one.field for one in filters.list_declared()}
         known = query.model_fields.keys() & declared.keys()
         wanted = [name for name in (names if only else dict.fromkeys((*names, *declared))) if name not in known]
         parameters: dict[str, Any] = {name: (str, _parameter(declared[name], max_length)) for name in wanted}

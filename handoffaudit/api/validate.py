@@ -101,7 +101,7 @@ def validate(
     who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        preview = _unrefused(who, repair_cases.preview(who.tenant, sent, who.key.grade, who.key.agents))
+        preview = _raise_if_refused(who, repair_cases.preview(who.tenant, sent, who.key.grade, who.key.agents))
     return serializers.json_response(verdict_to_dict(preview.verdict) | {"links": {"codes": serializers.codes_link()}})
 
 
@@ -124,7 +124,7 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     who = caller(request)
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
-        case = _unrefused(who, repair_cases.case_of_sent(who.tenant, sent, who.key.grade, who.key.agents))
+        case = _raise_if_refused(who, repair_cases.case_of_sent(who.tenant, sent, who.key.grade, who.key.agents))
         model = _WithoutTurn(case.model) if case.model else None
         held = HeldFiles()
         result = repairs.make_candidates(replace(case, model=model), files=held)
@@ -201,7 +201,7 @@ def _read_submission(request: HttpRequest, declared_format: str | None, handoff_
     return read_submission(sent, declared_format, handoff_id)
 
 
-def _unrefused(who: Caller, result: Any) -> Any:
+def _raise_if_refused(who: Caller, result: Any) -> Any:
     """Return the result. Raise `Problem` if it is the receipt of a refusal."""
     if isinstance(result, Receipt):
         if result.refused_agent:

@@ -21,7 +21,7 @@ Second = Annotated[str, BeforeValidator(format_utc)]
 Text = Annotated[str, BeforeValidator(str)]
 
 
-def counted(*place: str) -> AliasChoices:
+def alias_figure(*place: str) -> AliasChoices:
     """Return where a figure is read from: the object's tally, outcomes or value, or else the object itself."""
     holders = (("tally",), ("judged",), ("value",), ())
     return AliasChoices(*(AliasPath(*holder, *place) for holder in holders))
@@ -55,24 +55,24 @@ class ReasonShareOut(Figures):
 
 
 class FileTallyOut(Figures):
-    used: int = Field(validation_alias=counted("used"), description="How often the file was used.")
-    total: int = Field(validation_alias=counted("total"), description="The number of expected files.")
+    used: int = Field(validation_alias=alias_figure("used"), description="How often the file was used.")
+    total: int = Field(validation_alias=alias_figure("total"), description="The number of expected files.")
     percent: float | None = Field(
-        validation_alias=counted("share", "percent"),
+        validation_alias=alias_figure("share", "percent"),
         description="File compliance in percent. Null for 0/0; 100 only if every file was used.",
     )
     told: Text = Field(
-        validation_alias=counted("share"), description="The share in words: `199/200 (99.5%)`, `0/0 (n/a)`."
+        validation_alias=alias_figure("share"), description="The share in words: `199/200 (99.5%)`, `0/0 (n/a)`."
     )
     reasons: dict[str, ReasonShareOut] = Field(
-        validation_alias=counted("reason_shares"), description="Reasons why the file was not used, with counts."
+        validation_alias=alias_figure("reason_shares"), description="Reasons why the file was not used, with counts."
     )
     text_fallback_ok: int = Field(
-        validation_alias=counted("fallback_ok"),
+        validation_alias=alias_figure("fallback_ok"),
         description="How often the text block in the response replaced the file.",
     )
     text_fallback_fail: int = Field(
-        validation_alias=counted("fallback_failed"),
+        validation_alias=alias_figure("fallback_failed"),
         description="How often the response had no usable text block either.",
     )
 
@@ -99,17 +99,18 @@ class FilesOut(Figures):
 
 
 class DecidedOut(Figures):
-    accepted: int = Field(validation_alias=counted("accepted"), description="Handoffs accepted without a person.")
+    accepted: int = Field(validation_alias=alias_figure("accepted"), description="Handoffs accepted without a person.")
     total: int = Field(
-        validation_alias=counted("total"), description="Final attempts with a verdict: accepted, approved or blocked."
+        validation_alias=alias_figure("total"),
+        description="Final attempts with a verdict: accepted, approved or blocked.",
     )
     percent: float | None = Field(
-        validation_alias=counted("share", "percent"),
+        validation_alias=alias_figure("share", "percent"),
         description=f"The acceptance rate. {ACCEPTANCE_RATE} Null if `total` is 0.",
     )
-    told: Text = Field(validation_alias=counted("share"), description="The rate in words.")
-    approved: int = Field(validation_alias=counted("decided"), description="Handoffs approved by a person.")
-    stopped: int = Field(validation_alias=counted("stopped"), description="Blocked: rejected, held or declined.")
+    told: Text = Field(validation_alias=alias_figure("share"), description="The rate in words.")
+    approved: int = Field(validation_alias=alias_figure("decided"), description="Handoffs approved by a person.")
+    stopped: int = Field(validation_alias=alias_figure("stopped"), description="Blocked: rejected, held or declined.")
 
 
 class JudgedLineOut(DecidedOut):

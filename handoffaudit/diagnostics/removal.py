@@ -218,7 +218,7 @@ Before = Callable[[Tenant], None]
 After = Callable[[Tenant, Sequence[Any], Erasure], None]
 
 
-def _nothing(tenant: Tenant, pks: Sequence[Any], erasure: Erasure) -> None:
+def _do_nothing(tenant: Tenant, pks: Sequence[Any], erasure: Erasure) -> None:
     """Do nothing after the change of these rows."""
 
 
@@ -282,7 +282,7 @@ class ErasureTarget:
     changes: bool = True
     batch: int = 200
     before: Before | None = None
-    after: After = _nothing
+    after: After = _do_nothing
 
     def rows(self, tenant: Tenant) -> "QuerySet[Any]":
         return self.model._default_manager.filter(**{self.tenant: tenant})  # noqa: SLF001 -- Django's documented API

@@ -64,7 +64,7 @@ class Terms:
     @property
     def before(self) -> datetime:
         """Return the time limit of the shortest term. Everything newer is kept."""
-        return self._kept_since(min(self.rule.terms, default=MOST))
+        return self._compute_start(min(self.rule.terms, default=MOST))
 
     def days_of(self, handoff_type: str) -> int:
         days = self.rule.types.get(handoff_type, self.rule.days)
@@ -86,7 +86,7 @@ class Terms:
         A handoff must stay if a legal hold keeps it, or if `_old_handoffs` leaves it out. Each reason to stay has an
         index, so the answer takes as long for millions of handoffs as for a few.
         """
-        rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _caught_up_at()
+        rows, caught_up = Handoff.objects.filter(tenant=tenant, id__gte=low, id__lt=high), _compute_catch_up_end()
         is_all_old = None not in (days := [self.rule.days, *self.rule.types.values()]) and high <= min(
             self._first_kept(one) for one in days if one is not None
         )
@@ -101,9 +101,9 @@ class Terms:
         )
 
     def _first_kept(self, days: int) -> uuid.UUID:
-        return first_id_at(self._kept_since(days))
+        return first_id_at(self._compute_start(days))
 
-    def _kept_since(self, days: int) -> datetime:
+    def _compute_start(self, days: int) -> datetime:
         since = self.at - timedelta(days=days)
         # On PostgreSQL, handoffs are removed by whole weeks, because a partition covers a week.
         return partitions.week_of(since) if self.rule.name is Data.HANDOFFS and db.is_postgresql() else since
@@ -253,7 +253,7 @@ def _remove_tool_results(due: DueRows) -> int:
     return _old_tool_results(due.tenant, due.terms).filter(pk__in=due.pks).delete()[0]
 
 
-def _caught_up_at() -> datetime:
+def _compute_catch_up_end() -> datetime:
     """Return a time a day before the oldest handoffs that the LLM may still check again."""
     return timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
 
@@ -279,7 +279,7 @@ def needs_some(tenants: Sequence[int], low: uuid.UUID, high: uuid.UUID) -> bool:
 def _list_settled(tenant: Tenant, terms: Terms, *states: State) -> "QuerySet[Handoff]":
     """Return old handoffs in an end state, or in one of `states`, that no worker and no person needs again."""
     settled = Handoff.objects.filter(terms.is_old(), tenant=tenant, state__in=(*_SETTLED, *states), open=False).exclude(
-        unverified=True, id__gte=first_id_at(_caught_up_at())
+        unverified=True, id__gte=first_id_at(_compute_catch_up_end())
     )
     lately = _list_undoable(tenant).filter(handoff=OuterRef("pk"))
     due = ModelCheck.objects.filter(handoff=OuterRef("pk"))

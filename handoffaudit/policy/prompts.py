@@ -60,7 +60,7 @@ class PromptRow:
         """Return a name that no other row has: there is one row for each use and scope."""
         return f"{self.use.value} {self.scope}"
 
-    def named(self, version: str) -> Prompt:
+    def to_prompt(self, version: str) -> Prompt:
         """Return the prompt under its name in verdicts, such as `grounding prompts-3 type:research_result`."""
         return Prompt(f"{self.use.value} prompts-{version} {clean(self.scope, LONGEST_SCOPE)}", self.text)
 
@@ -91,7 +91,7 @@ def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
 
 def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
     """Return the prompts by which handoffs are judged; the name of each contains `version`."""
-    return _arrange((row, row.named(version)) for row in rows)
+    return _arrange((row, row.to_prompt(version)) for row in rows)
 
 
 def draft_prompts(rows: Iterable[PromptRow], current: Prompts, version: str) -> Prompts:
@@ -101,8 +101,8 @@ def draft_prompts(rows: Iterable[PromptRow], current: Prompts, version: str) -> 
     """
     kept = {*current.for_all.values(), *(prompt for prompts in current.by_type.values() for prompt in prompts.values())}
     kept |= {prompt for _, _, prompt in current.by_workflow}
-    named = ((row, row.named(version)) for row in rows)
-    return _arrange((row, prompt if prompt in kept else row.named(DRAFT)) for row, prompt in named)
+    named = ((row, row.to_prompt(version)) for row in rows)
+    return _arrange((row, prompt if prompt in kept else row.to_prompt(DRAFT)) for row, prompt in named)
 
 
 def _arrange(named: Iterable[tuple[PromptRow, Prompt]]) -> Prompts:

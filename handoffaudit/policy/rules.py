@@ -299,7 +299,7 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
     yield from _id_flaws(place, "rule_id", rule.rule_id)
     yield from _text_flaws(place, plain, ("name", "description"))
     yield from _path_flaws(place, rule)
-    for where, one in _placed_conditions(rule.when):
+    for where, one in _locate_conditions(rule.when):
         yield from _path_flaws((*place, *where), one)
         if one.compare_field is None:
             given = "threshold" in one.model_fields_set
@@ -315,7 +315,7 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
         yield from _threshold_flaws(place, rule, given="threshold" in plain)
 
 
-def _placed_conditions(when: When | None) -> Iterator[tuple[tuple[str | int, ...], Condition]]:
+def _locate_conditions(when: When | None) -> Iterator[tuple[tuple[str | int, ...], Condition]]:
     """Yield the conditions of a rule, each with its location in the rule."""
     kind = "all" if isinstance(when, AllConditions) else "any" if isinstance(when, AnyCondition) else None
     for index, one in enumerate(conditions_of(when)):

@@ -45,11 +45,11 @@ class Facets:
     def __or__(self, other: "Facets") -> "Facets":
         return Facets(*(_unite(getattr(self, one.name), getattr(other, one.name)) for one in fields(Facets)))
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         return orjson.dumps({one.name: _sort_values(getattr(self, one.name)) for one in fields(Facets)}).decode()
 
     @classmethod
-    def loaded(cls, text: str) -> "Facets":
+    def load(cls, text: str) -> "Facets":
         found = orjson.loads(text) if text else {}
         return cls(*(_set(found.get(one.name)) for one in fields(Facets)))
 

@@ -187,7 +187,7 @@ def mark(one: BlockSummary) -> dict[str, Any]:
         # A block whose lines have no times gets the time of its import.
         "first_at": one.first_at or block.imported.started_at,
         "last_at": one.last_at or block.imported.started_at,
-        "facets": one.facets.dumped(),
+        "facets": one.facets.dump(),
     }
     for name, value in changed.items():
         setattr(block, name, value)

@@ -207,7 +207,7 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
         together = block.last_at == first and block.first_at != first and left > -MOST_AT_ONCE
         if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
             return newest.page_above(frontier, crowded=crowded)
-        if query.may_match(Facets.loaded(block.facets)):
+        if query.may_match(Facets.load(block.facets)):
             _add_matches(block, query, newest)
             left -= 1
     return newest.page(crowded=crowded)
@@ -231,7 +231,7 @@ def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, n
     for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=ROWS)):
         if number == MOST_AT_ONCE or deadline.is_over:
             return True
-        if query.may_match(Facets.loaded(block.facets)):
+        if query.may_match(Facets.load(block.facets)):
             _add_matches(block, query, newest)
     return False
 

@@ -385,7 +385,7 @@ def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> in
     for block in blocks.iterator(chunk_size=ROWS):
         if number >= most or looked == MOST_NEW_BLOCKS or (looked and deadline.is_over):
             break
-        if query.may_match(Facets.loaded(block.facets)):
+        if query.may_match(Facets.load(block.facets)):
             looked += 1
             # An earlier import already had the lines before `known`.
             number += sum(place.index >= block.known for place, _ in match_lines(block, query))

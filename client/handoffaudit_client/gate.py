@@ -79,7 +79,7 @@ class Gate:
             try:
                 verdict = self._use(self._read(self._look(until - began)), until)
             except Unreachable as error:
-                verdict = self._unknown(str(error))
+                verdict = self._hold(str(error))
             if not verdict.is_open or time.monotonic() >= until:
                 return verdict
             if time.monotonic() - began < _POLL_SECONDS:
@@ -158,7 +158,7 @@ class Gate:
             f"{self._server.url} does not judge handoffs ({answer.explain()}): check the address and the key"
         )
 
-    def _unknown(self, why: str) -> Verdict:
+    def _hold(self, why: str) -> Verdict:
         text = f"There is no decision yet: {why}. {self._target or 'The next agent'} must wait for it."
         return Verdict("held", text, handoff_id=self._handoff_id, ask=self.wait)
 

@@ -136,7 +136,7 @@ class _Mask:
         return text
 
     def _mask_object(self, held: Mapping[str, Any]) -> dict[str, Any]:
-        named = _named_in(held)
+        named = _find_name_in(held)
         kept: dict[str, Any] = {}
         keys = self._keys
         for key, value in held.items():
@@ -179,7 +179,7 @@ class _Mask:
         return value if value is None or isinstance(value, bool) or value == "" else self._hide()
 
 
-def _named_in(held: Mapping[str, Any]) -> str:
+def _find_name_in(held: Mapping[str, Any]) -> str:
     """Return the secret's name in an object that holds a name and a value, or ''."""
     if "value" not in held and "val" not in held and "default" not in held:
         return ""

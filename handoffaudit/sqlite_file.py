@@ -19,11 +19,11 @@ REMEDY = (
 )
 # SQLite calls the progress handler after this many of its instructions, which take well below a millisecond.
 _STEPS = 10_000
-# The limit of each statement (`limit_each`) looks at the clock less often, because a look waits until no other thread
-# runs Python.
+# With `limit_each`, the handler reads the clock less often, because each call of the handler has to wait until no other
+# thread runs Python.
 _STEPS_OF_REQUEST = 1_000_000
-# At most this much time between two looks counts as work. More time is a pause of the reader: the client of an export
-# may be slow.
+# If more time than this passes between two calls of the handler, only this much of it counts as work. The rest is a
+# pause of the code that reads the rows, such as an export to a slow client.
 _PAUSE_SECONDS = 1.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -114,7 +114,7 @@ def store_statistics(connection: sqlite3.Connection) -> None:
     connection.execute("SAVEPOINT statistics")
     try:
         connection.execute("ANALYZE sqlite_schema")
-        # An `ANALYZE` of an operator may have made other tables, whose samples would count as well.
+        # If an operator ran `ANALYZE`, there may be other tables, whose samples would count as well.
         for table in {"sqlite_stat1", *tables}:
             connection.execute(f"DELETE FROM {table}")  # noqa: S608
         connection.executemany("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", sorted(rows))
@@ -173,7 +173,7 @@ class DamageWatch:
     def is_known(self) -> bool:
         """Return whether the last check found damage that is still there.
 
-        If the last check found no damage, the file is not checked again.
+        If the last check found no damage, this call does not check the file.
         """
         return bool(self._found) and self.is_damaged()
 
@@ -354,7 +354,7 @@ class SharedWrites(Generic[_Item, _Answer]):
     def _withdraw(self, mine: "_Write[_Item, _Answer]") -> bool:
         """Stop waiting for an item, and return whether the item has neither an answer nor an error.
 
-        An item that no thread has begun to write is not written. If a thread is writing the item, wait for the end.
+        If no thread has begun to write the item, it will not be written. Wait for a thread that writes the item.
         """
         with self._guard:
             if mine in self._waiting:
@@ -371,7 +371,9 @@ class SharedWrites(Generic[_Item, _Answer]):
                 self._try(some)
             except BaseException as error:
                 # `_try` handles the errors of a write, so this one, such as `SystemExit`, ends the thread.
-                ended = f"the thread that wrote for several threads ended with {error!r}: this item may not be written"
+                ended = (
+                    f"the thread that wrote for several threads ended with {error!r}: perhaps this item is not written"
+                )
                 for one in some:
                     if not one.is_done:
                         one.error = RuntimeError(ended)

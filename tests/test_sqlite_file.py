@@ -134,7 +134,7 @@ def test_when_the_writing_thread_ends_the_others_hear_why() -> None:
 
     errors = [one.exception() for one in add_at_once(end, [1, 2, 3])]
     assert sorted(type(error).__name__ for error in errors) == ["RuntimeError", "RuntimeError", "SystemExit"]
-    ended = "the thread that wrote for several threads ended with SystemExit(3): this item may not be written"
+    ended = "the thread that wrote for several threads ended with SystemExit(3): perhaps this item is not written"
     assert {str(error) for error in errors} == {"3", ended}
 
 

@@ -169,7 +169,7 @@ def get_entry(tenant: Tenant, number: int) -> AuditEntry | None:
 
 
 def _find_hash(tenant: Tenant, number: int) -> str:
-    # A missing entry must not prevent new entries, because people could no longer work. `verify` reports the gap.
+    # A missing entry must not prevent new entries: otherwise, people could no longer work. `verify` reports the gap.
     found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
     return found or BEFORE_THE_FIRST
 

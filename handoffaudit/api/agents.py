@@ -27,9 +27,12 @@ MOST_LISTED: Final = 1_000
 
 
 class CountedOut(Answer):
-    accepted: int = Field(validation_alias=at("judged.accepted"), description="Handoffs accepted without a person.")
+    accepted: int = Field(
+        validation_alias=at("judged.accepted"), description="Number of handoffs that were accepted without a person."
+    )
     judged: int = Field(
-        validation_alias=at("judged.total"), description="Final attempts with a verdict: accepted, approved or blocked."
+        validation_alias=at("judged.total"),
+        description="Number of final attempts with a verdict: accepted, approved or blocked.",
     )
     percent: float | None = Field(
         validation_alias=at("judged.share.percent"),
@@ -39,9 +42,11 @@ class CountedOut(Answer):
         validation_alias=at("stats.median_seconds"),
         description="Median time from receiving work to the handoff; null if unknown.",
     )
-    caused: int = Field(validation_alias=at("stats.caused"), description="Findings introduced by the source agent.")
+    caused: int = Field(
+        validation_alias=at("stats.caused"), description="Number of findings that the source agent introduced."
+    )
     passed_on: int = Field(
-        validation_alias=at("stats.passed_on"), description="Findings that the source agent inherited."
+        validation_alias=at("stats.passed_on"), description="Number of findings that the source agent inherited."
     )
 
 
@@ -88,8 +93,8 @@ class AgentOut(CountedOut):
     received: int = Field(description="Number of handoffs received.")
     known: Annotated[bool | None, BeforeValidator(_is_known)] = Field(
         validation_alias="name",
-        description="Whether the agent is in a declared route, or is a skill in the folder `HANDOFFAUDIT_SKILLS`; null "
-        "if there are neither declared routes nor skills.",
+        description="Whether the agent is in a declared route, or is a skill in the folder that `HANDOFFAUDIT_SKILLS` "
+        "names; null if there are neither declared routes nor skills.",
     )
     nearest: Annotated[str | None, BeforeValidator(_nearest)] = Field(
         validation_alias="name",
@@ -127,9 +132,9 @@ class AgentsOut(Answer):
         description="Number of judged handoffs in which the source agent, the target agent or both are missing.",
     )
     sampled: bool = Field(
-        validation_alias=at("edges.sampled"), description="Times and findings cover the newest handoffs only."
+        validation_alias=at("edges.sampled"), description="Whether times and findings cover only the newest handoffs."
     )
-    more: bool = Field(description="More agents or routes exist than are listed.")
+    more: bool = Field(description="Whether there are more agents or routes than are listed.")
     declared_version: int = Field(
         validation_alias=at("declared.version"),
         description="Version of the declared routes; 0 before the first save.",
@@ -140,7 +145,7 @@ class AgentsOut(Answer):
     "/agents",
     auth=KeyWith(Scope.READ),
     operation_id="get_agents",
-    summary="Get the agents and the routes between them, declared and seen",
+    summary="Get the agents, the routes with handoffs, and the declared routes without handoffs",
     response={200: AgentsOut, 400: ProblemOut},
 )
 def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:

@@ -53,15 +53,15 @@ class BatchVerdictOut(Answer):
 
     outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
     valid: bool = Field(
-        description="No finding has severity error or critical. Also true for a held handoff: test the item's `state` "
-        "before you start the next agent."
+        description="Whether no finding has severity error or critical. Also true for a held handoff: test the item's "
+        "`state` before you start the next agent."
     )
     would_decide: str = Field(description="The outcome without shadow mode.", examples=["accepted"])
     quality_score: float = Field(description="0.0 to 1.0.", examples=[1.0])
     recommended_action: str | None = Field(
         description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate."
     )
-    unverified: bool = Field(description="The LLM check is missing, and is made later if possible.")
+    unverified: bool = Field(description="Whether the LLM check is missing; the check is made later if possible.")
     issues: list[IssueOut] = Field(description=f"The findings, the most severe first; at most {MOST_SUMMARY_ISSUES}.")
     issues_total: int = Field(description="The number of all findings of the verdict.", examples=[0])
 

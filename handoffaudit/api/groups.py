@@ -55,7 +55,7 @@ MUTING: Final[dict[str, Any]] = {
         "summary": "Until the group has grown by a fifth",
         "value": {"note": "Known; the planner is fixed on Monday."},
     },
-    "good": {"summary": "For good", "value": {"until": "good", "note": "These agents may hand back."}},
+    "good": {"summary": "Forever", "value": {"until": "good", "note": "These agents may hand back."}},
 }
 
 
@@ -98,7 +98,7 @@ def _title(code: str) -> str:
 
 class GroupLinksOut(Answer):
     self: str = Field(description="The address of the group.")
-    handoffs: str = Field(description="The address of its handoffs.")
+    handoffs: str = Field(description="The address of the group's handoffs.")
     page: str = Field(description="The web page of the group.")
 
 
@@ -129,11 +129,14 @@ class GroupOut(Answer):
     routes: list[RouteOut] = Field(
         validation_alias=at("routes.items"), description="At most 10 routes, those with the most handoffs first."
     )
-    more_routes: bool = Field(validation_alias=at("routes.more"), description="The group has more routes.")
+    more_routes: bool = Field(
+        validation_alias=at("routes.more"), description="Whether the group has more routes than are listed."
+    )
     handoffs: int = Field(validation_alias=at("group.number"), description="Number of handoffs in the group.")
     waiting: int = Field(description="Number of these handoffs that wait for review.")
     more_wait: bool = Field(
-        description=f"`waiting` is a minimum: only the newest {MOST_WAITING:,} handoffs of each state are counted."
+        description=f"Whether `waiting` is a minimum, because only the newest {MOST_WAITING:,} handoffs of each state "
+        "are counted."
     )
     first_seen: Moment = Field(validation_alias=at("group.first_seen"), description="When the first handoff arrived.")
     last_seen: Moment = Field(validation_alias=at("group.last_seen"), description="When the last handoff arrived.")

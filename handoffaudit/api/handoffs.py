@@ -170,7 +170,7 @@ class AttemptOut(SummaryOut):
         "reason.",
     )
     changes_complete: Annotated[bool, BeforeValidator(_is_complete)] = Field(
-        validation_alias="changed", description="The list of changes is complete."
+        validation_alias="changed", description="Whether the list of changes is complete."
     )
     not_compared: Nullable = Field(
         validation_alias="why", description="Why the documents were not compared; otherwise null."

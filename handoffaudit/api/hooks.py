@@ -174,7 +174,8 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     can't be read is stored as a rejected handoff. A body that is empty, cut off or too large is not stored. In both
     cases, the answer says so.
 
-    If the key also has the scope `observe`, the results of other tools (`PostToolUse`) become evidence of the trace.
+    If the key also has the scope `observe`, the results of other tools (`PostToolUse`) become evidence for the claims
+    of the trace.
     """
     who = caller(request)
     try:

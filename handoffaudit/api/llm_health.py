@@ -44,7 +44,7 @@ class LatencyOut(Answer):
     p95: float = Field(description="95th percentile in milliseconds.")
     p99: float = Field(description="99th percentile in milliseconds.")
     calls: int = Field(description="Number of calls measured.")
-    sampled: bool = Field(description="Only the newest calls were measured.")
+    sampled: bool = Field(description="Whether only the newest calls were measured.")
 
 
 class ModelLineOut(CallTallyOut):
@@ -201,7 +201,7 @@ class AlertOut(Answer):
     text: str = Field(description="The reason for the alert, in one line.")
     meaning: str = Field(validation_alias=at("about.meaning"), description="The meaning of the alert, and the remedy.")
     value: float = Field(
-        description="The last value that the alert rule measured, in its unit; for alerts of events, `number`."
+        description="The last value that the alert rule measured, in the rule's unit; for alerts of events, `number`."
     )
     number: int = Field(description="The number of handoffs or events counted.")
     opened_at: Moment = Field(description="When the alert opened.")

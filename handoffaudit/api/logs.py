@@ -72,9 +72,9 @@ class TakenOut(Answer):
     id: Text = Field(description="The import's id.")
     source: str = Field(description="The log's name.")
     size: int = Field(description="Size of the received log in bytes, after unpacking.")
-    lines: int = Field(description="Number of lines stored so far: all lines once `stored` equals `size`.")
-    known: int = Field(description="Lines already sent under this name, which are not counted again.")
-    stored: int = Field(description="Bytes stored as lines so far.")
+    lines: int = Field(description="Number of lines stored so far. When `stored` equals `size`, these are all lines.")
+    known: int = Field(description="Number of lines that were sent before under this name; they are not counted again.")
+    stored: int = Field(description="Number of bytes of the log that are stored as lines so far.")
     links: Annotated[dict[str, str], BeforeValidator(_links)] = Field(
         validation_alias="id", description="The address to poll for progress."
     )
@@ -127,7 +127,7 @@ class LineOut(Answer):
 class LinesOut(Answer):
     items: list[LineOut] = Field(description="The lines, newest first.")
     next: str | None = Field(description=f"{NEXT} A page can be short or empty, and still have a next page.")
-    reached: Moment | None = Field(description="The time back to which lines were searched; null on the last page.")
+    reached: Moment | None = Field(description="All lines from this time on have been searched; null on the last page.")
 
 
 @with_filters(ImportOrder)
@@ -153,9 +153,9 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
 
     The body has lines in any of the known formats, as text. A gzip body is unpacked with or without `Content-Encoding`,
     a zstd body only with this header. The body is durable before the call is answered. If a log has more than 9 MiB or
-    250,000 lines, a worker stores the lines only after the answer. Then poll the link until `stored` equals `size`. A
-    line that was sent before under the same name is not counted again. So you can send a log again after it grew, and
-    repeat a request.
+    250,000 lines, a worker stores the lines only after the answer. In that case, poll `links.self` until `stored`
+    equals `size`. A line that was sent before under the same name is not counted again. So you can send a log again
+    after it grew, and repeat a request.
     """
     who = caller(request)
     if who.key.agents.patterns:

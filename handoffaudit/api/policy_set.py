@@ -69,7 +69,7 @@ class KindOut(Answer):
 
 
 class PolicySetSavedOut(Answer):
-    dry_run: bool = Field(description="true: the policies were only compared, and nothing was saved.")
+    dry_run: bool = Field(description="Whether the policies were only compared, and nothing was saved.")
     items: list[KindOut] = Field(description="The kinds that were sent, with their differences.")
 
 

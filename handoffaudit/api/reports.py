@@ -149,7 +149,7 @@ class NoiseOut(Answer):
     codes: list[CodeNoiseOut] = Field(
         description="Noisy rule codes first, then the rule codes that were overturned most often."
     )
-    sampled: bool = Field(description="true: only the newest decisions are counted.")
+    sampled: bool = Field(description="Whether only the newest decisions are counted.")
 
 
 class DiagnosticsOut(WindowOut):
@@ -193,9 +193,9 @@ class WeekRateOut(Answer):
     rate: str = Field(description="acceptance_rate or file_compliance.")
     agent: str = Field(description="The source agent of the handoffs, or the agent of the files.")
     week: Text = Field(description="The Monday on which the week begins, UTC.", examples=["2026-02-09"])
-    part: int = Field(validation_alias=at("share.part"), description="Accepted handoffs, or used files.")
+    part: int = Field(validation_alias=at("share.part"), description="Number of accepted handoffs, or of used files.")
     total: int = Field(
-        validation_alias=at("share.total"), description="Final attempts with a verdict, or expected files."
+        validation_alias=at("share.total"), description="Number of final attempts with a verdict, or of expected files."
     )
     percent: float = Field(validation_alias=at("share.percent"), description="The rate in percent.")
 

@@ -236,7 +236,7 @@ NEXT: Final = "The cursor of the next page; null on the last page."
 
 LINKS: Final = (
     "Addresses on this server. `page` is the web page. `codes` is a URI template: replace `{code}` "
-    "with a rule code to get the address of its documentation, readable without an account."
+    "with a rule code to get the address of the documentation of the code; nobody needs an account to read it."
 )
 
 Reference = Annotated[

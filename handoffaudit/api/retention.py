@@ -26,7 +26,7 @@ ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 class CountOut(Answer):
     number: int = Field(description="Number of items.")
-    more: bool = Field(description="true: counting stopped at `number`, and there may be more.")
+    more: bool = Field(description="Whether counting stopped at `number`; if so, there may be more.")
 
 
 def _least_days(kind: Data) -> int:

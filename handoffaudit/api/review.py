@@ -275,7 +275,7 @@ class HeldByOut(Answer):
 
 class WaitingOut(SummaryOut):
     awaits_second: Annotated[bool, BeforeValidator(is_there)] = Field(
-        validation_alias="proposal", description="A decision is proposed and waits for a second reviewer."
+        validation_alias="proposal", description="Whether a decision is proposed and waits for a second reviewer."
     )
     proposal: ProposalOut | None = Field(description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(

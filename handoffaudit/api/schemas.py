@@ -102,8 +102,8 @@ class VerdictOut(Answer):
     validation_id: str = Field(description="The verdict's id.")
     handoff_id: str = Field(description="The sender's id; the server's id if the sender gave none.")
     valid: bool = Field(
-        description="No finding has severity error or critical. Also true for a held handoff: test the handoff's "
-        "`state` before you start the next agent."
+        description="Whether no finding has severity error or critical. Also true for a held handoff: test the "
+        "handoff's `state` before you start the next agent."
     )
     outcome: str = Field(description="accepted, rejected or held.", examples=["accepted"])
     strictness: str = Field(description="strict or lenient: which layers judged the handoff.", examples=["strict"])
@@ -144,11 +144,13 @@ class VerdictOut(Answer):
         {}, description="The prompt version that each layer used.", examples=[{"semantic": "grounding-1"}]
     )
     pending: list[str] = Field([], description="Layers that still wait for an LLM.", examples=[[]])
-    unverified: bool = Field(default=False, description="The LLM check is missing, and is made later if possible.")
+    unverified: bool = Field(
+        default=False, description="Whether the LLM check is missing; the check is made later if possible."
+    )
     validated_at: str = Field(description="When the handoff was judged.", examples=["2026-02-15T00:15:00Z"])
     duration_ms: float = Field(description="Time to judge in milliseconds, without LLM calls.")
     validation_passed: bool | None = Field(
-        None, description="Only in the format `output`: no finding has severity error or critical."
+        None, description="Only in the format `output`: whether no finding has severity error or critical."
     )
     validation_errors: list[str] | None = Field(
         None,
@@ -207,7 +209,7 @@ class SummaryOut(Answer):
     retry_of: Nullable = Field(description="The `handoff_id` of the handoff that this attempt replaces; null: none.")
     attempt: int = Field(description="The attempt number, from 1.")
     lineage: Annotated[str, BeforeValidator(_lineage)] = Field(description="The `handoff_id` of the first attempt.")
-    repaired: bool = Field(description="Created by repair from the previous attempt.")
+    repaired: bool = Field(description="Whether repair created this attempt from the previous attempt.")
     step: int | None = Field(description="The step in the trace, as numbered by the sender; null without a number.")
     state: str = Field(
         description="Test this before you start the next agent: accepted or approved. received, validating: not "
@@ -223,7 +225,9 @@ class SummaryOut(Answer):
         "or held without the LLM check), `flagged` (accepted or approved unverified, and a later check would have "
         "rejected the handoff), `open` (a delegated task whose end is not reported yet)."
     )
-    user_approved: bool = Field(description="Approved by a person, or marked as approved by the sender.")
+    user_approved: bool = Field(
+        description="Whether a person approved the handoff, or the sender marked it as approved."
+    )
     codes: list[str] = Field(description="The rule codes of the findings, without duplicates.")
     quality_score: float | None = Field(validation_alias="score", description="0.0 to 1.0; null before the verdict.")
     token_count: int | None = Field(description="Tokens of the document; null before the verdict.")
@@ -275,7 +279,7 @@ class ReplacedByOut(Answer):
     handoff_id: str = Field(description="The sender's id of the attempt; the server's id for a repaired attempt.")
     state: str = Field(description="The state of the attempt. Use this state.", examples=["accepted"])
     attempt: int = Field(description="The attempt number.", examples=[2])
-    repaired: bool = Field(description="True if repair created the attempt; false if it was sent with `retry_of`.")
+    repaired: bool = Field(description="Whether repair created the attempt; false if it was sent with `retry_of`.")
     links: HandoffLinks = Field(validation_alias="id", description="Addresses of the attempt, as in `links`.")
     document: Annotated[dict[str, Any] | None, Stored] = Field(
         None,
@@ -285,7 +289,7 @@ class ReplacedByOut(Answer):
 
 
 class ApprovalOut(Answer):
-    """The approval of a handoff, which lets its sender go on once: `POST /handoffs/{reference}/use`."""
+    """The approval of a handoff. The sender may go on once: `POST /handoffs/{reference}/use` uses the approval."""
 
     status: ApprovalStatus = Field(
         description="valid: the sender may go on. used: the sender went on. expired, or outdated (a policy was saved "
@@ -310,7 +314,7 @@ def is_there(value: Any) -> bool:
 
 class ReviewedOut(SummaryOut):
     awaits_second: Annotated[bool | None, BeforeValidator(is_there)] = Field(
-        None, validation_alias="proposal", description="A decision is proposed and waits for a second reviewer."
+        None, validation_alias="proposal", description="Whether a decision is proposed and waits for a second reviewer."
     )
     proposal: ProposalOut | None = Field(None, description="The proposed decision and the reviewer who proposed it.")
     passed_on: PassedOnOut | None = Field(

@@ -50,7 +50,7 @@ class FindingOut(Answer):
     caused: bool = Field(description="true: introduced by the source agent. false: inherited.")
     origin: Number = Field(description="The number of the handoff in which the finding first appeared.")
     from_outside: bool = Field(
-        description="true: a person or a tool supplied the value, or the value is in the context of the handoff in "
+        description="Whether a person or a tool supplied the value, or the value is in the context of the handoff in "
         "which it first appeared."
     )
     carried_by: list[Number] = Field(
@@ -62,7 +62,7 @@ class TracedOut(SummaryOut):
     number: int = Field(description="The position in the trace, from 1.")
     seconds_since_previous: float | None = Field(
         validation_alias="seconds",
-        description="Seconds from the time of the previous handoff to that of this one; null for the first.",
+        description="Seconds between the previous handoff and this handoff; null for the first handoff.",
     )
     findings: list[FindingOut] = Field(description="The findings of the handoff.")
     carries: list[str] = Field(description="Ungrounded values of earlier handoffs that the data contains.")
@@ -103,7 +103,7 @@ class OriginOut(Answer):
     )
     agent: str = Field(description="The source agent of that handoff.")
     from_outside: bool = Field(
-        description="true: a person or a tool supplied the value, or the value is in the context of the handoff in "
+        description="Whether a person or a tool supplied the value, or the value is in the context of the handoff in "
         "which it first appeared."
     )
     flagged: list[Number] = Field(description="The numbers of the handoffs with a finding about the value.")
@@ -131,7 +131,7 @@ class SuspectOut(Answer):
 
 class TraceOut(Answer):
     trace_id: str = Field(description="The sender's id of the trace.")
-    has_more: bool = Field(description="The trace has more than 200 handoffs; the answer covers the first 200.")
+    has_more: bool = Field(description="Whether the trace has more than 200 handoffs; the answer covers the first 200.")
     handoffs: list[TracedOut] = Field(
         description="The handoffs, ordered by step. A handoff without a step follows the handoff before it in time."
     )
@@ -158,7 +158,7 @@ class ToolResultOut(Answer):
     )
     sender: str = Field(description="The name of the key that sent the result.")
     sha256: str = Field(description="The SHA-256 of the whole result as canonical JSON.")
-    is_cut: bool = Field(description="true: `result` is the beginning of the text of a longer result.")
+    is_cut: bool = Field(description="Whether `result` is only the beginning of the text of a longer result.")
     result: Annotated[Any, Stored] = Field(description="The result with its secrets masked, cut at 16 KiB.")
 
 

@@ -54,7 +54,7 @@ class TryOut(Answer):
     number: int = Field(description="The number of the try, from 1.", examples=[1])
     name: str = Field(description="The strategy of the try.", examples=["defaults and hints"])
     note: str = Field(description="Why the try had nothing to change, or how it missed its goal; else empty.")
-    valid: bool = Field(description="No finding of the candidate has severity error or critical.")
+    valid: bool = Field(description="Whether no finding of the candidate has severity error or critical.")
     outcome: str = Field(description="Outcome for the candidate: accepted, rejected or held.", examples=["accepted"])
     quality_score: float = Field(description="Quality score of the candidate, 0.0 to 1.0.")
     changes: list[ChangeOut] = Field(description="All changes to the document sent.")

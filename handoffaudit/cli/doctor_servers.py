@@ -174,7 +174,7 @@ def check_replica(_: Installation) -> Iterator[Result]:
 
 @needs_database
 def check_connections(_: Installation) -> Iterator[Result]:
-    """Compare the connections that the server has left with the connections that one process may open."""
+    """Compare the number of free connections of the server with the number that one process may open."""
     if connection.vendor == "sqlite":
         return
     needed = settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"]

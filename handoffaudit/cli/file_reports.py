@@ -193,7 +193,9 @@ def _read_response(path: str | None, root: Path | None) -> str | None:
     show_default=True,
     help="Pattern of the handoff files below FOLDER; {run}, {phase}, {agent} and {runtime} match parts of the path.",
 )
-@click.option("--expected", metavar="FILE", multiple=True, help="A required file below FOLDER; repeat for each file.")
+@click.option(
+    "--expected", metavar="FILE", multiple=True, help="A required file below FOLDER; repeat the option for each file."
+)
 @click.option(
     "--phase-timeout",
     type=click.FloatRange(0, 10**7),

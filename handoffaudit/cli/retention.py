@@ -147,7 +147,9 @@ def lift(number: int, reason: str, tenant: str) -> None:
 )
 @click.argument("value")
 @reason_option
-@click.option("--yes", is_flag=True, help="Also erase the value, for good. Without --yes, rows are only counted.")
+@click.option(
+    "--yes", is_flag=True, help="Also erase the value; this cannot be undone. Without --yes, rows are only counted."
+)
 @tenant_option
 @data_option
 @json_option

@@ -141,7 +141,8 @@ policy_option = click.option(
     "--policy",
     metavar="FILE",
     multiple=True,
-    help="File with a policy, as GET /api/v1/strictness, /rules, /schemas or /prompts returns it; repeat for each.",
+    help="File with a policy, as GET /api/v1/strictness, /rules, /schemas or /prompts returns it; repeat the option "
+    "for each file.",
 )
 
 root_option = click.option(

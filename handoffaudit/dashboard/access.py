@@ -46,7 +46,10 @@ def _list_zones() -> frozenset[str]:
 
 
 def is_zone(name: str) -> bool:
-    """Return whether there is a time zone of this name. A name is looked up in a set, never as a path."""
+    """Return whether there is a time zone of this name.
+
+    The name is compared with the known names, and is never used as the path of a file.
+    """
     return name in _list_zones()
 
 

@@ -84,7 +84,7 @@ def link(href: str, label: str, *children: str, class_: str | None = None) -> st
 
 
 def columns_of(content: str) -> int:
-    """Return the width of a text in columns of a narrow letter."""
+    """Return the width of a text in columns. A column is as wide as a narrow letter."""
     if content.isascii():
         return len(content)
     return sum(_columns_of_character(character) for character in content)
@@ -199,7 +199,7 @@ def fold_positions(
     ends: int = ENDS,
     most_marked: int = _MARKED,
 ) -> Iterator[int | range]:
-    """Yield the positions to draw in order, and a range for each fold.
+    """Yield in order the positions to draw, and a range for each fold.
 
     A sequence of at most `past` entries has no fold. In longer sequences, `ends` entries at each end and the first
     `most_marked` marked positions stay visible.

@@ -303,7 +303,7 @@ def watch_outages() -> None:
 
     If no LLM is configured, resolve all these alerts, because no answer of the LLM will resolve them.
     """
-    global _looked_at  # noqa: PLW0603 -- each process looks for itself
+    global _looked_at  # noqa: PLW0603 -- each process keeps its own time
     if not is_configured():
         _close(Alert.objects.filter(kind=AlertKind.MODEL_UNAVAILABLE))
         return

@@ -84,7 +84,8 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
         tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
         lineages = named.union(rows.values_list("lineage", flat=True))
-        # `supersede` moves attempts that arrived earlier and name one of these retries in `retry_of`.
+        # `supersede` moves attempts into the lineage of the retry that they name in `retry_of`, if the retry arrived
+        # after them. So the attempts that name one of these retries are locked, too.
         names = {handoff.handoff_id for handoff in handoffs if handoff.retry_of}
         _lock(_list_attempts(tenant_id, lineages | names, lineages))
 
@@ -199,7 +200,7 @@ def supersede(handoffs: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
 
 
 def _join(retries: list[PreparedHandoff]) -> None:
-    """Move each attempt that arrived before the retry that it names into the lineage of this retry.
+    """Move attempts into the lineage of the retry that they name in `retry_of`, if the retry arrived after them.
 
     Attempts of another agent stay in their lineage, for the reason given in `Newest.is_foreign_to`.
     """
@@ -228,7 +229,8 @@ def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
     for tenant_id, lineages in _group_lineages(judged).items():
         if not _find_later(tenant_id, lineages):
             continue
-        # A superseded attempt replaces no other attempt: either its repair failed, or a later attempt replaced it.
+        # A superseded attempt replaces no other attempt: either a repair made it and it failed, or a later attempt
+        # replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
         newest = {row[0]: Newest(*row[1:]) for row in later.values_list("lineage", *Newest._fields)}
@@ -396,5 +398,5 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
     later = Handoff.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).exclude(lineage="")
     if handoff.lineage:
         later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
-    # A repaired attempt that failed has superseded no other attempt.
+    # An attempt that a repair made, and that failed, has superseded no other attempt.
     return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()

@@ -300,7 +300,7 @@ def list_cases(tenant: Tenant, *, after: uuid.UUID | None = None) -> "QuerySet[P
 def of_types(tenant: Tenant, handoff_types: Collection[str]) -> "QuerySet[PolicyCase]":
     """Return the cases that a change for these types can affect; all cases if there are no types."""
     rows = list_cases(tenant)
-    # The row for any other type also applies to types that no handoff had yet, so no list of types is complete.
+    # The row "any other type" also applies to types that no handoff had yet, so no list of types is complete.
     is_any = not handoff_types or ANY_OTHER_TYPE in handoff_types
     return rows if is_any else rows.filter(handoff_type__in=handoff_types)
 

@@ -165,7 +165,8 @@ def draft_config(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> Vali
     """Return the current configuration with draft content of one kind in place of that kind's newest version.
 
     `content` has the form of the API (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current
-    versions, and prompts that the draft changes have `draft` in their names. Raise `InvalidPolicy` for invalid content.
+    versions. If the draft changes a prompt, the name of the prompt contains `draft`. Raise `InvalidPolicy` for invalid
+    content.
     """
     now = load_config(tenant_id)
     rows = KINDS[kind].from_plain(content)

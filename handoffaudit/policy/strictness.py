@@ -44,16 +44,16 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypePolicy, ...]:
 def check_table(rows: Iterable[TypePolicy]) -> tuple[TypePolicy, ...]:
     """Return the rows, sorted by type, with "any other type" last.
 
-    Raise `InvalidPolicy` for repeated types, too many rows, or a missing row for any other type.
+    Raise `InvalidPolicy` for repeated types, too many rows, or a missing row "any other type".
     """
     table = sorted(rows, key=lambda row: (row.handoff_type == ANY_OTHER_TYPE, row.handoff_type))
     types = [row.handoff_type for row in table]
     errors = values.find_repeated(types, "type")
     if ANY_OTHER_TYPE not in types:
         remedy = f'Add a row with the handoff_type "{ANY_OTHER_TYPE}".'
-        errors.append(PolicyError(ANY_OTHER_TYPE, "", None, "The row for any other type is missing.", remedy))
+        errors.append(PolicyError(ANY_OTHER_TYPE, "", None, 'The row "any other type" is missing.', remedy))
     if len(table) > MOST_ROWS:
-        remedy = f"Keep at most {MOST_ROWS}; a type without a row follows the row for any other type."
+        remedy = f'Keep at most {MOST_ROWS}; a type without a row follows the row "any other type".'
         errors.append(PolicyError(ANY_OTHER_TYPE, "", len(table), f"There are {len(table)} rows.", remedy))
     if errors:
         raise InvalidPolicy(errors)

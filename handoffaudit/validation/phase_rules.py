@@ -89,7 +89,7 @@ class RuleResult:
 
 
 def parse_rules(plain: object) -> tuple[PhaseRule, ...]:
-    """Return the rules of a plain list, at most 100.
+    """Return the rules of a list of JSON values. The list may have at most 100 entries.
 
     Raises InvalidConfigError with all flaws and their places (`[2].rule_config.patterns[0]`).
     """
@@ -99,7 +99,7 @@ def parse_rules(plain: object) -> tuple[PhaseRule, ...]:
 
 
 def parse_results(plain: object) -> tuple[RuleResult, ...]:
-    """Return the results of a plain list, at most 200.
+    """Return the results of a list of JSON values. The list may have at most 200 entries.
 
     Raises InvalidConfigError with all flaws and their places. Results of unknown rules are allowed, and `overall`
     ignores them.

@@ -25,7 +25,7 @@ _ALIKE = 0.8
 _MOST_LOOKED_AT = 200
 _SHOWN_ENDS = 4
 _PLACEHOLDER = "\ufffd"
-# In bits: str() refuses integers of thousands of digits.
+# A number of bits. Longer integers are described in words, because str() refuses integers of thousands of digits.
 _LONGEST_INTEGER = 190
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _WORDS = {None: "null", True: "true", False: "false"}
@@ -39,8 +39,8 @@ _INVISIBLE_SIGN = re.compile(
 )
 
 
-# Format characters and invisible signs, which can split a value and cannot be seen. Ordinary texts also contain one of
-# these characters: U+FE0F, after signs such as ©.
+# Format characters and invisible signs, which can split a value and cannot be seen. Only one of these characters also
+# occurs in ordinary texts: U+FE0F, after signs such as ©.
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -50,9 +50,10 @@ _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
 # Blanks at which no line breaks, and thin blanks.
 _SPACES = "\u00a0\u2007\u2009\u202f"
-# Texts of Latin letters and usual punctuation have none of these characters, and one search is faster than two.
+# Texts of Latin letters and usual punctuation have none of these characters. So one search for these characters usually
+# saves the searches for `_DISGUISED` and `_HIDDEN`.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")
-# A character that JSON inside a text writes with ASCII characters. JSON inside JSON has more than one backslash.
+# An escaped character, such as `\u00fc`, in JSON that is part of a text. JSON inside JSON has more than one backslash.
 _ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 # Signs in a row of which more than any script needs may be combining marks.
 _LONG_RUN = re.compile("(?:[^\\w\\s!-~]|[\uff9e\uff9f]){33,}")
@@ -69,9 +70,9 @@ _ASCII = bytes(range(128))
 class PlainText(NamedTuple):
     """A text without hidden characters, escaped letters and decomposed letters.
 
-    `replaced` has an entry for each replaced part of the original text, in order: the offset in `text` after the part's
-    replacement, and the start and the end of the part in the original text. If `before` is not None, the parts are
-    those of the text of `before`.
+    `replaced` has an entry for each replaced part of the original text, in order: the offset in `text` at which
+    the replacement ends, and the start and the end of the part in the original text. If `before` is not None,
+    `before.text` takes the place of the original text.
     """
 
     text: str
@@ -117,7 +118,7 @@ class PlainText(NamedTuple):
         return cls("".join(plain) + text[at:], replaced, before)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span of the original text from the first to the last character of a span of the plain text."""
+        """Return the span in the original text that became the span from `start` to `end` in the plain text."""
         if self.replaced and start < end:
             start, end = self._span_of(start)[0], self._span_of(end - 1)[1]
         return self.before.span(start, end) if self.before else (start, end)
@@ -376,7 +377,7 @@ def either(choices: Iterable[str]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """Return `third`, `fourth`, `fifth`, and any other number as `21st`."""
+    """Return `third`, `fourth` or `fifth`. Write other numbers with digits, such as `21st`."""
     words = {3: "third", 4: "fourth", 5: "fifth"}
     suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return words.get(number, f"{number}{suffix}")

@@ -164,8 +164,8 @@ def test_minus_zero_becomes_zero() -> None:
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        (["a"], "any other type is missing"),
-        ([], "any other type is missing"),
+        (["a"], 'The row "any other type" is missing.'),
+        ([], 'The row "any other type" is missing.'),
         (["a", "a", "*"], "two rows"),
         (["*", "*"], "two rows"),
         ([*[f"t{number}" for number in range(MOST_ROWS)], "*"], f"at most {MOST_ROWS}"),

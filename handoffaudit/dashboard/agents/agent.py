@@ -213,8 +213,8 @@ MOST_OFFERED: Final = 200
 
 CHOICES: Final = (
     (AgentRole.WORKER.value, "worker: its claims are judged"),
-    (AgentRole.OBSERVER.value, "observer: what it reports is evidence of the trace"),
-    (AgentRole.PERSON.value, "person: what they say is evidence of the trace"),
+    (AgentRole.OBSERVER.value, "observer: what it reports is evidence for the claims of the trace"),
+    (AgentRole.PERSON.value, "person: what they say is evidence for the claims of the trace"),
 )
 
 
@@ -287,7 +287,7 @@ class Row:
 @require_role(Role.VIEWER)
 @require_safe
 def roles_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the declared roles. `?agent=` fills in the name of an agent to declare."""
+    """Show the declared roles. `?agent=` fills in the name of the agent in the form."""
     return _roles_page(request, who, agent=line_of(request.GET, "agent"))
 
 

@@ -49,7 +49,7 @@ STATUSES = ("ungrounded", "noted", "reported", "derived", "grounded")
 
 WORDS = {
     "ungrounded": "in no source",
-    "noted": "in no source, for information",
+    "noted": "in no source (information only)",
     "reported": "reported, of unknown origin",
     "derived": "follows from sources",
     "grounded": "in a source",

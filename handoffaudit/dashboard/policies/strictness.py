@@ -65,7 +65,7 @@ class Effect:
 
     `would_address` is the address of a list of the handoffs that the row would block in enforce mode. `stopped_address`
     is that of the handoffs that the row blocked. Each is empty if there are no such handoffs. Both are empty for the
-    row for any other type, because no list shows exactly its handoffs.
+    row "any other type", because no list shows exactly the handoffs of this row.
     """
 
     stopping: BlockStats
@@ -78,7 +78,8 @@ class Effect:
 class Why:
     """The reasons why a row would block handoffs.
 
-    `codes` counts the rule codes of the newest `explained` of these handoffs. `sources` and `types` count all of them.
+    `codes` counts the rule codes of only the newest of these handoffs, and `explained` is the number of these newest
+    handoffs. `sources` and `types` count all handoffs that the row would block.
     """
 
     explained: int
@@ -106,7 +107,7 @@ def _find_shadow_starts(tenant: Tenant, now: Table[TypePolicy], since: datetime)
     if not left or now.changed_at is None or now.changed_at <= since:
         return starts
     for table in strictness.tables(tenant, limit=MOST_VERSIONS):
-        # In older tables a type without its own row followed the row for any other type.
+        # In older tables, a type without its own row followed the row "any other type".
         left = {name for name in left if _mode(table, name) is Mode.SHADOW}
         if not left or table.changed_at is None or table.changed_at <= since:
             for name in left:
@@ -122,7 +123,7 @@ def _mode(table: Table[TypePolicy], name: str) -> Mode | None:
 
 
 def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
-    """Return why a row would block handoffs; the row for any other type also lists the handoff types."""
+    """Return why a row would block handoffs. For the row "any other type", also list the handoff types."""
     found = shadow.list_reasons(tenant, row, rows, since)
     own = "" if row == ANY_OTHER_TYPE else row
     return Why(
@@ -225,7 +226,7 @@ PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant b
 class Row:
     """A row of the page: the policy, its effect on handoffs, and the editor or the switch that replaces it.
 
-    `same` names the cells with the same values as the row for any other type.
+    `same` names the cells with the same values as the row "any other type".
     """
 
     policy: TypePolicy
@@ -326,7 +327,8 @@ def _page(
 
 
 def _same_cells(policy: TypePolicy, other: TypePolicy) -> frozenset[str]:
-    # Lenient types skip the checks of claims and of the LLM, so these cells always differ between strict and lenient.
+    # Lenient types skip the checks of claims and the checks by the LLM, so these cells always differ between strict and
+    # lenient.
     differ = {"claims", "llm"} if policy.strictness is not other.strictness else set()
     return frozenset(
         cell
@@ -351,7 +353,7 @@ def _row(policy: TypePolicy, other: TypePolicy, effect: Effect, editor: Editor |
 
 
 def _describe_deletion(editor: Editor) -> Deleting:
-    return Deleting(editor.row, editor.row, ": it follows the row for any other type")
+    return Deleting(editor.row, editor.row, ": it follows the row “any other type”")
 
 
 EDITING = Editing(PAGE, editor_from, _page, deleting=_describe_deletion)

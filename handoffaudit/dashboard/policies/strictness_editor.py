@@ -212,7 +212,7 @@ def editor_for(table: Table[TypePolicy], row: TypePolicy) -> Editor:
 
 
 def editor_for_new(table: Table[TypePolicy]) -> Editor:
-    """Return an editor of a new row, which starts with the values of the row for any other type."""
+    """Return an editor of a new row, which starts with the values of the row "any other type"."""
     other = table.row(ANY_OTHER_TYPE)
     values = to_plain(other) if other else {}
     return Editor(row="", base_version=table.version, values={**values, "handoff_type": ""})

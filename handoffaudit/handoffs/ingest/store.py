@@ -118,7 +118,7 @@ def _insert_plain(new: Sequence[tuple[PreparedHandoff, Actor]]) -> list[bool]:
 def store_many(
     handoffs: list[PreparedHandoff], sender: Actor, known: dict[str, ExistingHandoff]
 ) -> list[ExistingHandoff | None]:
-    """Store the handoffs with a new id, and those that replace an unreadable handoff; call inside a transaction.
+    """Store the handoffs whose id is new, and those that replace an unreadable handoff; call inside a transaction.
 
     `known` has the stored handoffs by id. For each handoff, return the stored handoff that keeps the id, or None if
     the new handoff is stored. Raise `IntegrityError` if a stored handoff that is not in `known` has one of the ids.
@@ -208,8 +208,8 @@ def _find_existing(handoffs: list[PreparedHandoff]) -> dict[str, ExistingHandoff
     if not (named := [handoff for handoff in handoffs if handoff.named]):
         return {}
     condition, names = db.among([handoff.handoff_id for handoff in named])
-    # A repeated submission stores nothing, so its commit would not wait for a standby that lacks the first submission.
-    # This expression makes the commit wait.
+    # A repeated submission writes nothing. Without this expression, its commit would not wait until a standby has the
+    # first submission.
     confirm = f", {db.AWAIT_STANDBY}" if db.is_postgresql() else ""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -266,7 +266,7 @@ def _accept(tenant: Tenant, sender: Actor, submission: Submission, grade: Grade,
 
 
 class TooManyHandoffs(Exception):
-    """The error for a batch that has too many handoffs, because a trace export in it has several."""
+    """The error for a batch with too many handoffs. A trace export in the batch can contain several handoffs."""
 
 
 def accept_batch(

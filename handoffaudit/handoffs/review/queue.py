@@ -40,7 +40,7 @@ VIEWS = ("all", *PARTS, "mine", "passed_on", "second", "proposed", "muted")
 # The condition for all handoffs of the queue, in every section.
 WAITS = Q(state__in=REVIEWABLE)
 
-# A person must see held and escalated handoffs, so only other rejected handoffs can be muted.
+# A person must see held and escalated handoffs, so only rejected handoffs that are not escalated can be muted.
 MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 
 
@@ -63,7 +63,7 @@ def list_queue(
       handoffs, because the number of waiting handoffs of a group includes these.
     - `escalated`, `held`, `rejected`: one section of `all`.
     - `mine`: handoffs assigned to `person`, in all states; handoffs that do not wait are last, newest first.
-    - `passed_on`: all handoffs that wait and are assigned or set aside.
+    - `passed_on`: all handoffs that wait and are reassigned, to a person or to nobody, or are marked as handled.
     - `second`: handoffs with a proposal by somebody other than `person`.
     - `proposed`: handoffs with a proposal by `person`.
     - `muted`: muted handoffs, which `all` leaves out.
@@ -193,8 +193,9 @@ def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collecti
 
 
 def _list_remaining_parts(cursor: str) -> Iterator[tuple[str, str]]:
-    """Yield each remaining section with the id after which the page continues there, empty for the section's beginning.
+    """Yield each remaining section and the id after which the page continues in this section.
 
+    The id is empty if the page begins at the start of the section.
     Raise `FilterError` for a cursor that names no section.
     """
     part, _, after = cursor.partition(":")

@@ -61,7 +61,7 @@ EVENT_TEXTS: Final = {
         "a handoff is accepted, rejected or held, or is flagged later (no verdict is sent by e-mail)",
         "`handoff`",
         "You can select some of the three states. Only a handoff that was accepted or approved unverified can be "
-        "flagged later. For the selection, an approved handoff counts as accepted.",
+        "flagged later. A handoff that was approved and is flagged later is sent if you select `accepted`.",
     ),
     EventType.DECISION: EventText(
         "a handoff is approved or declined",
@@ -224,7 +224,7 @@ _cached_active: tuple[float, bool] = (0.0, False)
 
 def has_active() -> bool:
     """Return whether any webhook is active, cached for `ACTIVE_CACHE_SECONDS`."""
-    global _cached_active  # noqa: PLW0603 -- each process looks for itself
+    global _cached_active  # noqa: PLW0603 -- each process has its own cache
     until, answer = _cached_active
     if time.monotonic() > until:
         answer = Subscriber.objects.filter(active=True).exists()

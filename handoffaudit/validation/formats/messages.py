@@ -42,7 +42,7 @@ OUT_OF_RANGE: Final = Code(
     Severity.ERROR,
     "Out of range",
     what="A number is below the minimum or above the maximum.",
-    why="An impossible number often has the wrong unit (170 % or 1.7 instead of 0.17), and later "
+    why="An impossible number often has the wrong unit (17 instead of 0.17 for 17 %), and later "
     "agents treat it as correct.",
     hint="Use a number within the range.",
 )

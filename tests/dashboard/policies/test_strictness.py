@@ -246,7 +246,7 @@ def test_a_row_is_deleted_from_its_editor(as_admin: Client, tenant: Tenant) -> N
     response = as_admin.post(f"{PAGE}delete/", form(tenant, "notification", 0))
     assert response.status_code == 302
     assert strictness.current(tenant).row("notification") is None
-    assert "it follows the row for any other type" in as_admin.get(PAGE).text
+    assert "it follows the row “any other type”" in as_admin.get(PAGE).text
 
 
 def test_the_last_row_cannot_be_deleted(as_admin: Client, tenant: Tenant) -> None:

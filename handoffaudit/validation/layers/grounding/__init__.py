@@ -46,7 +46,7 @@ def skip(subject: Subject) -> str | None:
         return "switched off for this type"
     role = subject.role
     if role.is_evidence:
-        return f"the source is declared as {_ROLES[role.role]}: its values are evidence of the trace"
+        return f"the source is declared as {_ROLES[role.role]}: its values are evidence for the claims of the trace"
     if role.is_guess:
         return None
     if not subject.trace_evidence and not _has_sources(subject.record):

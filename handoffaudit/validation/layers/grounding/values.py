@@ -90,7 +90,7 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 def blank_escapes(text: str, *, is_data: bool = False) -> str:
     """Return the text with blanks for escapes such as `\\u2019`, which would otherwise join the words beside them.
 
-    In JSON (`is_data`), line breaks and tabs stay escaped, because the numbers of a list follow them.
+    In JSON (`is_data`), line breaks and tabs stay escaped: otherwise, list numbers (`\\n2. Paris`) would become values.
     """
     if "\\" not in text:
         return text
@@ -120,7 +120,7 @@ def identifiers_in(text: str) -> Iterator[TextValue]:
 def _outweighs(value: TextValue, other: TextValue) -> bool:
     """Return whether `value` replaces an overlapping `other`.
 
-    Any other kind replaces a name; otherwise the longer value replaces the shorter one.
+    A value of another kind replaces a name; otherwise, the longer value replaces the shorter one.
     """
     return (value.kind != "name", value.end - value.start) > (other.kind != "name", other.end - other.start)
 
@@ -387,7 +387,7 @@ _TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
 
 
 def scaled_numbers_in(lowered: str) -> Iterator[tuple[float, str]]:
-    """Yield each number of a lower-case text with a scale or in two words (`8.2 million`, `65k`, `twenty five`).
+    """Yield each number in a lower-case text that has a scale or two words (`8.2 million`, `65k`, `twenty five`).
 
     Each number comes with its spelling in the text.
     """

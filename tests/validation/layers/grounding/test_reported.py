@@ -121,7 +121,7 @@ def test_a_declared_observer_is_not_judged() -> None:
     verdict = judge(document, envelope={"context": QUESTION}, source_role=OBSERVER)
     layer = next(layer for layer in verdict.layers if layer.name == "grounding")
     assert (layer.status.value, found(verdict)) == ("skipped", [])
-    assert layer.why == "the source is declared as an observer: its values are evidence of the trace"
+    assert layer.why == "the source is declared as an observer: its values are evidence for the claims of the trace"
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,23 @@ def web_address(name: str) -> str:
     return value
 
 
+def redis_address(name: str) -> str:
+    """Return the address of a Redis server, or an empty text if none is set."""
+    value = os.environ.get(name, "").strip()
+    try:
+        url = urlsplit(value)
+        readable = url.scheme in ("redis", "rediss") and url.port != 0 and not url.fragment
+    except ValueError:
+        readable = False
+    if value and not readable:
+        # The value is not shown, because it could contain the password.
+        raise ImproperlyConfigured(
+            f"{name} cannot be read: write it as redis://HOST:6379/0 or redis://:PASSWORD@HOST:6379/0 (or with"
+            " rediss://), with %23 for #, %2F for / and %3F for ? in the password."
+        )
+    return value
+
+
 LEAST_TOKEN = 24
 
 

@@ -23,6 +23,7 @@ from handoffaudit.env import (
     most_log_ratio,
     positive,
     private_targets,
+    redis_address,
     secret_key,
     token,
     uses_pgbouncer,
@@ -126,7 +127,7 @@ DATABASE_ROUTERS = ["handoffaudit.replica.Router"] if "replica" in DATABASES els
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.Person"
 
-REDIS_URL = env.str("REDIS_URL", "")
+REDIS_URL = redis_address("REDIS_URL")
 CACHES = {
     "default": (
         {

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from handoffaudit import env
 from handoffaudit.cli import Stop
 from handoffaudit.cli.terminal import data_folder
-from handoffaudit.env import amount, check_prices, web_address
+from handoffaudit.env import amount, check_prices, redis_address, web_address
 from handoffaudit.request_bodies import SILENT_SECONDS
 
 
@@ -33,6 +33,28 @@ def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, value: 
 def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
     assert web_address("ANTHROPIC_BASE_URL") == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("localhost:6379", "http://localhost:6379", "unix:///run/redis.sock", "redis://localhost:99999/0"),
+        *("redis://:hunter2#x@localhost:6379/0", "redis://:hunter2/x@localhost:6379/0", "redis://[::1:6379/0"),
+    ],
+)
+def test_a_redis_address_that_no_client_can_read_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("REDIS_URL", value)
+    with pytest.raises(ImproperlyConfigured, match=r"REDIS_URL cannot be read: write it as redis://HOST") as raised:
+        redis_address("REDIS_URL")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "redis://", "redis://localhost", "redis://u:p%23@[::1]:6379/0", "rediss://h:1/2?ssl_cert_reqs=none"]
+)
+def test_a_redis_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("REDIS_URL", value)
+    assert redis_address("REDIS_URL") == value
 
 
 @pytest.mark.parametrize("value", ["-1", "-0.01"])

@@ -1,5 +1,6 @@
 """Tests that wrong settings stop the start with a line that names them."""
 
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,14 @@ def test_a_time_stays_within_the_calendar(name: str, most: int, monkeypatch: pyt
     monkeypatch.setenv(name, "999999999999")
     with pytest.raises(ImproperlyConfigured, match=f"{name} is 999999999999: .* at most {most}"):
         env.positive(name, 30)
+
+
+def test_the_time_of_a_statement_is_one_that_postgresql_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = "HANDOFFAUDIT_MAX_STATEMENT_SECONDS"
+    monkeypatch.setenv("HANDOFFAUDIT_DATA", str(tmp_path))
+    monkeypatch.setenv(name, "2147484")
+    with pytest.raises(ImproperlyConfigured, match=f"{name} is 2147484: set it to a whole number of at most 2147483"):
+        runpy.run_path(str(Path(env.__file__).with_name("settings.py")))
 
 
 def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ again, because some of them may have been committed late.
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 from django.utils import timezone
 
+from handoffaudit.database_faults import fault_of
 from handoffaudit.diagnostics import group_store
 from handoffaudit.diagnostics.agents import declared_roles
 from handoffaudit.diagnostics.group_members import GroupedFindings, group_findings
@@ -92,14 +93,16 @@ def run() -> int:
     Return how many handoffs were attributed or grouped; 0 if another process is attributing. The run ends when nothing
     is due, or after a minute. If handoffs wait to be judged, the run ends after one part, and a pause follows.
     """
-    parts = iter(lambda: _attribute_part() or _group_part(), 0)
+    failed: set[int] = set()
+    parts = iter(lambda: _attribute_part(failed) or _group_part(), 0)
     return LEASE.run_parts(parts, _LONGEST_RUN, judge_leases.is_anything_waiting)
 
 
 def rebuild() -> int:
     """Discard all attributions, attribute everything again, and return the number of handoffs.
 
-    Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile.
+    Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile, and if
+    the findings of a tenant cannot be attributed.
     """
     deadline = time.monotonic() + LEASE.LENGTH.total_seconds() + 1
     while (held_until := LEASE.acquire()) is None:
@@ -113,11 +116,14 @@ def rebuild() -> int:
             TracedHandoff.objects.all().delete()
             Watermark.objects.filter(name=MARK).delete()
             limited = group_store.forget()
-        while held_until and (found := _attribute_part()):
+        failed: set[int] = set()
+        while held_until and (found := _attribute_part(failed)):
             number += found
             held_until = LEASE.renew(held_until)
         if not (held_until and (held_until := LEASE.renew(held_until))):
             raise RuntimeError("the attributions were taken over by another process: try again later")
+        if failed:
+            raise RuntimeError("the findings of some tenants could not be attributed: the log says why")
         group_store.lower_limits(limited)
         group_store.drop_empty()
     finally:
@@ -125,13 +131,14 @@ def rebuild() -> int:
     return number
 
 
-def _attribute_part() -> int:
+def _attribute_part(failed: set[int]) -> int:
     """Attribute the oldest verdicts that are due, and return the number of their handoffs.
 
-    Return 0 if nothing is due, or if the lease was lost.
+    Return 0 if nothing is due, or if the lease was lost. The verdicts of the tenants in `failed` are left to a later
+    run. If the verdicts of another tenant cannot be attributed, add this tenant.
     """
     now, held_until = timezone.now(), LEASE.read()
-    due = _list_due(MOST_VERDICTS)
+    due = _list_due(MOST_VERDICTS, failed)
     due_handoffs = {handoff for _, handoff, _ in due}
     if due:
         handoffs = Handoff.objects.filter(pk__in=due_handoffs).only(*_COLUMNS)
@@ -139,15 +146,30 @@ def _attribute_part() -> int:
         for row in handoffs:
             by_tenant.setdefault(row.tenant_id, []).append(row)
         for tenant_id, rows in sorted(by_tenant.items()):
-            for traces in _read_traces(tenant_id, rows):
-                with background_part():
-                    if not _store(tenant_id, _attribute_traces(traces), held_until):
-                        return 0
-        _settle(due, {row.pk: row.verdict for row in handoffs})
+            try:
+                if not _attribute_handoffs(tenant_id, rows, held_until):
+                    return 0
+            except Exception as error:
+                if fault_of(error):
+                    raise
+                log.exception("the findings of a tenant could not be attributed", tenant=tenant_id)
+                failed.add(tenant_id)
+        left = {row.pk for row in handoffs if row.tenant_id in failed}
+        _settle([one for one in due if one[1] not in left], {row.pk: row.verdict for row in handoffs})
     # The next part looks at the verdicts of the overlap again, and skips attributed verdicts.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
-    _move(min(reached, now - OVERLAP))
+    if not failed:
+        _move(min(reached, now - OVERLAP))
     return len(due_handoffs)
+
+
+def _attribute_handoffs(tenant_id: int, due: Sequence[Handoff], held_until: datetime | None) -> bool:
+    """Attribute these handoffs and the others of their traces. Return False if the lease was lost."""
+    for traces in _read_traces(tenant_id, due):
+        with background_part():
+            if not _store(tenant_id, _attribute_traces(traces), held_until):
+                return False
+    return True
 
 
 def _group_part() -> int:
@@ -176,13 +198,17 @@ def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict
             TracedHandoff.objects.filter(handoff=handoff).update(verdict=verdict)
 
 
-def _list_due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
-    """Return up to `most` verdicts that are not attributed yet, with their handoffs and times."""
+def _list_due(most: int, failed: Collection[int] = ()) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
+    """Return up to `most` verdicts that are not attributed yet, with their handoffs and times.
+
+    Leave out the tenants in `failed`.
+    """
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or BEGINNING
     # A clock that was ahead may have set the mark to a future time. Verdicts before that time must still be found.
     mark = min(mark, timezone.now() - OVERLAP)
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
     rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
+    rows = rows.exclude(tenant__in=failed) if failed else rows
     found = rows.filter(~Exists(done)).order_by("id").values_list("id", "handoff_id")[:most]
     return [(verdict, handoff, moment_of(verdict)) for verdict, handoff in found]
 
@@ -309,16 +335,7 @@ def _add(
             lines.append([*place, flaw.code, clean(flaw.path, 500), clean(flaw.value), one.caused, origin])
         agents = (row.source_agent_id, row.target_agent_id)
         passed_on = len(lines) - caused
-        line = [
-            row.pk,
-            row.tenant_id,
-            row.trace_id,
-            row.at,
-            *agents,
-            _measure_duration(rows, at),
-            caused,
-            passed_on,
-        ]
+        line = [row.pk, row.tenant_id, row.trace_id, row.at, *agents, _measure_duration(rows, at), caused, passed_on]
         worked.traced[row.pk] = [*line, row.verdict]
         worked.grouped[row.pk] = _group_findings(row, flaws)
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.database_faults import fault_of
 from handoffaudit.diagnostics.models import NOWHERE, RetentionRun, Watermark
 from handoffaudit.diagnostics.retention_targets import (
     KINDS,
@@ -92,31 +93,46 @@ def remove_due(seconds: float) -> bool:
         return True
     end, pause = time.monotonic() + seconds, timedelta()
     try:
-        for tenant in Tenant.objects.order_by("pk"):
-            for one in _list_due(tenant):
-                begun = time.monotonic()
-                try:
-                    while _remove_batch(tenant, one):
-                        if judge_leases.is_anything_waiting():
-                            pause = pause_after(time.monotonic() - begun, _SHARE)
-                            return True
-                        if time.monotonic() > end:
-                            return False
-                        if (renewed := LEASE.renew(held_until)) is None:
-                            return True
-                        held_until, begun = renewed, time.monotonic()
-                except _Overtaken:
-                    log.warning("retention: another process goes on with the run")
-                    return True
-                except Exception:
-                    # The failure of one run must not stop other runs. After the pause, the failed run is tried again.
-                    log.exception("a retention run failed", tenant=tenant.slug, kind=one.kind)
-                    pause = LEASE.LENGTH
+        for tenant, one in _list_all_due():
+            if one is None:
+                pause = LEASE.LENGTH
+                continue
+            begun = time.monotonic()
+            try:
+                while _remove_batch(tenant, one):
+                    if judge_leases.is_anything_waiting():
+                        pause = pause_after(time.monotonic() - begun, _SHARE)
+                        return True
+                    if time.monotonic() > end:
+                        return False
+                    if (renewed := LEASE.renew(held_until)) is None:
+                        return True
+                    held_until, begun = renewed, time.monotonic()
+            except _Overtaken:
+                log.warning("retention: another process goes on with the run")
+                return True
+            except Exception:
+                # The failure of one run must not stop other runs. After the pause, the failed run is tried again.
+                log.exception("a retention run failed", tenant=tenant.slug, kind=one.kind)
+                pause = LEASE.LENGTH
         _drop_emptied()
         Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
     finally:
         LEASE.release(held_until, pause)
     return True
+
+
+def _list_all_due() -> Iterator[tuple[Tenant, RetentionRun | None]]:
+    """Yield the due runs of all tenants, and None for a tenant whose runs cannot be listed."""
+    for tenant in Tenant.objects.order_by("pk"):
+        try:
+            for one in _list_due(tenant):
+                yield tenant, one
+        except Exception as error:
+            if fault_of(error):
+                raise
+            log.exception("the due retention runs of a tenant cannot be listed", tenant=tenant.slug)
+            yield tenant, None
 
 
 def _list_due(tenant: Tenant) -> Iterator[RetentionRun]:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.database_faults import fault_of
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK, is_configured
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
@@ -311,7 +312,13 @@ def watch_outages() -> None:
         return
     _looked_at = time.monotonic()
     for tenant_id in Tenant.objects.order_by("pk").values_list("pk", flat=True):
-        look_for_outage(tenant_id)
+        # An error for one tenant must not leave the alerts of the other tenants as they are.
+        try:
+            look_for_outage(tenant_id)
+        except Exception as error:
+            if fault_of(error):
+                raise
+            log.exception("the LLM outage alert of a tenant could not be updated", tenant=tenant_id)
 
 
 def look_for_outage(tenant_id: int) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attribution
@@ -65,6 +66,31 @@ def test_what_an_agent_said_before_stays_its_own(tenant: Tenant) -> None:
         ("analyst", True, ""),
         ("analyst", True, "analyst"),
     ]
+
+
+def test_a_tenant_that_fails_keeps_no_other_waiting(
+    tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attribution, "MOST_VERDICTS", 2)
+    for one in (tenant, tenant, tenant, other_tenant):
+        judged(one, step("analyst", "writer", WRONG, tenant_id=one.slug), context=RIGHT)
+    store = attribution._store
+
+    def fail_for_the_first(tenant_id: int, *rest: Any) -> bool:
+        if tenant_id == tenant.pk:
+            raise KeyError(tenant_id)
+        return store(tenant_id, *rest)
+
+    with monkeypatch.context() as changed, capture_logs() as logs:
+        changed.setattr(attribution, "_store", fail_for_the_first)
+        attribution.run()
+        assert (len(told(tenant)), len(told(other_tenant))) == (0, 1)
+        with pytest.raises(RuntimeError, match="the log says why"):
+            attribution.rebuild()
+    assert {one["tenant"] for one in logs} == {tenant.pk}
+    assert attribution.anything_due()
+    attribution.run()
+    assert (len(told(tenant)), len(told(other_tenant))) == (3, 1)
 
 
 def test_a_late_handoff_in_the_middle_makes_others_right(tenant: Tenant) -> None:
@@ -277,7 +303,7 @@ def test_two_at_once_store_each_row_once(tenant: Tenant) -> None:
 
 
 def test_a_rebuild_without_its_lease_removes_no_groups(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose() -> int:
+    def lose(failed: set[int]) -> int:
         attribution.LEASE.revoke()
         return 0
 

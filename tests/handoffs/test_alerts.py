@@ -44,6 +44,28 @@ def test_calls_before_the_clock_was_set_back_say_nothing_about_an_outage(tenant:
 
 
 @pytest.mark.django_db
+def test_a_tenant_that_fails_leaves_the_outage_alerts_of_others(
+    tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = alerts.find_newest_call
+
+    def fail_for_the_first(tenant_id: int) -> ModelCall | None:
+        if tenant_id == tenant.pk:
+            raise KeyError(tenant_id)
+        return find(tenant_id)
+
+    unverified(other_tenant)
+    called(other_tenant, "timeout")
+    monkeypatch.setattr(alerts, "find_newest_call", fail_for_the_first)
+    monkeypatch.setattr(alerts, "is_configured", lambda: True)
+    monkeypatch.setattr(alerts, "_looked_at", 0.0)
+    with capture_logs() as logs:
+        alerts.watch_outages()
+    assert [one["tenant"] for one in logs] == [tenant.pk]
+    assert [one.kind for one in alerts.list_open(other_tenant)] == [AlertKind.MODEL_UNAVAILABLE]
+
+
+@pytest.mark.django_db
 def test_one_of_a_kind_is_open_and_counts_up(tenant: Tenant, other_tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 2)
     alerts.raise_alert(tenant.pk, REJECTED, 3)

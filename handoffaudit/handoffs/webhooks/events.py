@@ -8,24 +8,29 @@ missing, in seconds since 1970.
 import time
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 from typing import Any, Final, NamedTuple
 
 import orjson
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from handoffaudit.database_faults import fault_of
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Comment, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.webhooks import messages
 from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, list_active
+
+log = structlog.get_logger(__name__)
 
 # An event that is still missing after this time will never appear, because no transaction with events takes longer.
 GAP_SECONDS: float = 120.0
@@ -214,6 +219,17 @@ def add_event(tenant_id: int, event: EventType, about: str, at: datetime, conten
         _store(found.rows)
 
 
+@contextmanager
+def _reported(tenant_id: int, about: str) -> Iterator[None]:
+    """Log an exception for one event, which must not keep the events of other tenants back."""
+    try:
+        yield
+    except Exception as error:
+        if fault_of(error):
+            raise
+        log.exception("no delivery of an event could be made", tenant=tenant_id, about=about)
+
+
 def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     """Dispatch one batch of events. Return the number of deliveries, and whether there are more events."""
     mark = Gathering.objects.filter(pk=1).first()
@@ -231,7 +247,8 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
         return 0, False
     found = _Found()
     for event, handoff in _list_wanted(Q(id__gt=mark.reached, id__lte=reached) | Q(id__in=came), heard):
-        _add_delivery(found, event, handoff, heard[event.tenant_id])
+        with _reported(event.tenant_id, f"event:{event.pk}"):
+            _add_delivery(found, event, handoff, heard[event.tenant_id])
     values = {"reached": reached, "gaps": left[-MOST_GAPS:], "pass_number": mark.pass_number + 1}
     with transaction.atomic():
         # If the update changes nothing, another process has dispatched these events, and the next pass starts after
@@ -300,8 +317,9 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
     found = _Found()
     for change in sorted(changes, key=lambda one: (one.at, one.alert.pk)):
         subscriber = change.subscriber
-        content = alert_payload(change.alert, change.kind, subscriber.tenant.slug)
-        found.add(subscriber, EventType.ALERT, change.about, change.at, content)
+        with _reported(subscriber.tenant_id, change.about):
+            content = alert_payload(change.alert, change.kind, subscriber.tenant.slug)
+            found.add(subscriber, EventType.ALERT, change.about, change.at, content)
     if found.rows:
         messages.postpone(found.rows)
         with transaction.atomic():

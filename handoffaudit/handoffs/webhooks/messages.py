@@ -217,13 +217,24 @@ def _is_bundled(row: Delivery) -> bool:
 
 
 def _read_kind(row: Delivery) -> str:
-    return str(orjson.loads(row.payload)["alert"]["kind"])
+    return str(_read_alert(row).get("kind"))
 
 
 def _read_subject(row: Delivery) -> str:
     """Return a text that is equal for mails about the same kind and level of alert, or the end of the same kind."""
-    alert = orjson.loads(row.payload)["alert"]
-    return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"
+    alert = _read_alert(row)
+    return f"{alert.get('kind')}:{alert.get('level') if alert.get('change') != 'closed' else ''}"
+
+
+def _read_alert(row: Delivery) -> dict[str, Any]:
+    """Return the alert of a delivery, empty if the payload cannot be read.
+
+    Such a delivery fails when it is sent. It must not keep other deliveries back before.
+    """
+    try:
+        return dict(orjson.loads(row.payload)["alert"])
+    except (KeyError, TypeError, ValueError):
+        return {}
 
 
 KINDS = (SubscriberKind.SLACK, SubscriberKind.TEAMS)

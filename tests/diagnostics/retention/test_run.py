@@ -323,3 +323,26 @@ def test_a_run_that_fails_stops_no_other_run(tenant: Tenant, other_tenant: Tenan
     retention_run.LEASE.revoke()
     run_all()
     assert left(tenant) == 0
+
+
+def test_a_tenant_whose_runs_cannot_be_listed_stops_no_other(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
+    for one in (tenant, other_tenant):
+        calls(one, 40)
+        keep(one, model_calls=30)
+    begin = retention_run._begin
+
+    def fail_for_the_first(one: Tenant, *rest: Any) -> RetentionRun:
+        if one == tenant:
+            raise KeyError(one.pk)
+        return begin(one, *rest)
+
+    with monkeypatch.context() as changed, capture_logs() as logs:
+        changed.setattr(retention_run, "_begin", fail_for_the_first)
+        assert retention_run.remove_due(60)
+    assert [one["tenant"] for one in logs if one["log_level"] == "error"] == [tenant.slug]
+    assert (left(tenant), left(other_tenant)) == (1, 0)
+    assert not retention_run.anything_due()
+    retention_run.LEASE.revoke()
+    Watermark.objects.filter(name=retention_run.MARK).delete()
+    run_all()
+    assert left(tenant) == 0

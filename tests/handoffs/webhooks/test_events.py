@@ -1,10 +1,13 @@
 """Tests that each event becomes deliveries once, that no event is lost, and that no earlier event is sent."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db.models import Max
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
@@ -184,6 +187,29 @@ def test_tenants_hear_of_their_own(tenant: Tenant, other_tenant: Tenant, subscri
     judged(tenant, payload())
     judged(other_tenant, payload(tenant_id="globex"))
     assert sorted((one.tenant.slug, one.subscriber.name) for one in tell()) == [("acme", "Ours"), ("globex", "Theirs")]
+
+
+def test_events_that_fail_keep_no_others_back(
+    tenant: Tenant, other_tenant: Tenant, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(events=["alert", "verdict"])
+    other = subscribe(tenant=other_tenant, events=["alert", "verdict"])
+    alerts.raise_alert(tenant.pk, "webhook_failing", 1)
+    alerts.raise_alert(other_tenant.pk, "webhook_failing", 1)
+    judged(tenant, payload())
+    judged(other_tenant, payload(tenant_id=other_tenant.slug))
+    dump = events.dump
+
+    def fail_for_the_first(delivery: UUID, event: str, at: datetime, tenant_slug: str, content: Any) -> str:
+        if tenant_slug == tenant.slug:
+            raise KeyError(tenant_slug)
+        return dump(delivery, event, at, tenant_slug, content)
+
+    monkeypatch.setattr(events, "dump", fail_for_the_first)
+    with capture_logs() as logs:
+        events.dispatch()
+    assert {one["tenant"] for one in logs} == {tenant.pk}
+    assert sorted(Delivery.objects.values_list("subscriber", "event")) == [(other.pk, "alert"), (other.pk, "verdict")]
 
 
 def test_where_nobody_hears_nothing_is_asked(tenant: Tenant, django_assert_num_queries) -> None:

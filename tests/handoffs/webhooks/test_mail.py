@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from django.core import mail
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
@@ -81,6 +82,16 @@ def test_a_reopened_handoff_is_not_told_as_a_verdict_of_the_person(tenant: Tenan
         "Declined: research_result, researcher to writer",
         "Held again: research_result, researcher to writer",
     ]
+
+
+def test_a_mail_that_cannot_be_read_keeps_no_later_mail_back(tenant: Tenant, team: Subscriber, tell) -> None:
+    alerts.raise_alert(tenant.pk, "webhook_failing", 1)
+    tell()
+    Delivery.objects.update(payload="{}", delivered_at=None, due_at=timezone.now())
+    alerts.raise_alert(tenant.pk, "model_unavailable", 1)
+    broken, later = tell()
+    assert (broken.tries, "see the log of the worker" in broken.last_error) == (2, True)
+    assert later.due_at
 
 
 def test_a_comment_and_an_assignment_are_mailed(

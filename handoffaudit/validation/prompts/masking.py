@@ -105,9 +105,9 @@ def _words(name: str) -> tuple[str, ...]:
 __all__ = ["MASKED", "mask_secrets"]
 
 # Settings, headers and form fields are often listed as `{"name": "DB_PASSWORD", "value": "…"}`.
-_NAMING = ("name", "key", "header", "variable", "field")
+NAMING = ("name", "key", "header", "variable", "field")
 
-_VALUED = ("value", "val", "default")
+VALUED = ("value", "val", "default")
 
 
 def mask_secrets(value: Any) -> Any:
@@ -128,7 +128,7 @@ def mask_secrets(value: Any) -> Any:
 def _mask_object(held: Mapping[str, Any]) -> dict[str, Any]:
     named = _find_name_in(held)
     return _under_distinct_keys(
-        (mask_text(key), _mask_under(named if named and key in _VALUED else key, held[key])) for key in held
+        (mask_text(key), _mask_under(named if named and key in VALUED else key, held[key])) for key in held
     )
 
 
@@ -151,9 +151,9 @@ def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _find_name_in(held: Mapping[str, Any]) -> str:
     """Return the secret's name in an object of a name and a value, or an empty text if there is none."""
-    if not any(key in held for key in _VALUED):
+    if not any(key in held for key in VALUED):
         return ""
-    names = (held.get(key) for key in _NAMING)
+    names = (held.get(key) for key in NAMING)
     return next((name for name in names if isinstance(name, str) and of_text(name)), "")
 
 

@@ -246,11 +246,11 @@ class Lookup:
         if kind == "date":
             written = list(self.index.days.values())
             near = [place for day in days_of(value.text) if (place := near_day(day, self.index.known_days)) is not None]
-            return written[min(near)] if near else ""
+            return self.index.nearby.shown(written[min(near)]) if near else ""
         if kind == "time":
             minutes = minutes_of(value.text)
             close = None if minutes is None else near_time(minutes, self.index.minutes)
-            return "" if close is None else self.index.minutes[close]
+            return "" if close is None else self.index.nearby.shown(self.index.minutes[close])
         if kind == "name":
             words = name_words(missing)
             return self.index.nearby.name(words[0][1]) if words else ""

@@ -19,7 +19,7 @@ from handoffaudit.validation.layers.grounding.records import (
     records_of,
     records_of_leaves,
 )
-from handoffaudit.validation.layers.grounding.suggestions import Nearby
+from handoffaudit.validation.layers.grounding.suggestions import Nearby, mask_texts
 from handoffaudit.validation.layers.grounding.values import (
     TextValue,
     fold_case,
@@ -206,7 +206,8 @@ class SourceIndex:
 
     @cached_property
     def nearby(self) -> Nearby:
-        return Nearby(self.text)
+        # A hint must not show a secret.
+        return Nearby(_SEPARATOR.join(mask_texts([one.name for one in self.sources], self._texts)))
 
     @cached_property
     def days(self) -> dict[Day, str]:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 
@@ -16,6 +16,8 @@ from handoffaudit.validation.layers.grounding.values import (
     plain_figure,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays
+from handoffaudit.validation.prompts.masking import NAMING, VALUED, of_all_below, of_number, of_text
+from handoffaudit.validation.prompts.secrets import MASKED, mask_text
 
 _MOST_AMOUNTS = 100
 
@@ -36,6 +38,10 @@ _HOUR = 60
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
+
+_NAME_PARTS = re.compile(r"[.\[\]]+")
+
+_FIGURE = re.compile(r"-?\d+(?:\.\d+)?")
 
 _NONE: Mapping[str, str] = {}
 
@@ -94,6 +100,22 @@ class _Amounts:
         return self._values[min(places, key=lambda at: _share_apart(size, self._sizes[at]))].text if places else ""
 
 
+def mask_texts(names: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return the texts of sources with these names, with the secrets in them masked."""
+    # An object such as `{"name": "DB_PASSWORD", "value": "…"}` says in another source that its value is a secret.
+    parts = [name.rpartition(".") for name in names]
+    named = {above for (above, _, last), text in zip(parts, texts, strict=True) if last in NAMING and of_text(text)}
+    return [
+        MASKED if _is_secret(name, text) or (last in VALUED and above in named) else mask_text(text)
+        for name, (above, _, last), text in zip(names, parts, texts, strict=True)
+    ]
+
+
+def _is_secret(name: str, text: str) -> bool:
+    *above, last = _NAME_PARTS.split(name.rstrip("]"))
+    return (of_number(last) if _FIGURE.fullmatch(text) else of_text(last)) or any(map(of_all_below, above))
+
+
 class Nearby:
     """A search of one text for values that are near a given value.
 
@@ -103,6 +125,10 @@ class Nearby:
     def __init__(self, text: str) -> None:
         self._text = text
         self._names: dict[str, _Written] = {}
+
+    def shown(self, near: str) -> str:
+        """Return a near value that was found elsewhere, or an empty text if the text does not have it."""
+        return near if near in self._text else ""
 
     def number(self, value: TextValue, number: Number) -> str:
         """Return an amount of nearly the same size, with a shifted decimal point, or with one wrong digit.

@@ -45,6 +45,38 @@ def test_one_wrong_digit_at_any_place_and_the_smallest_difference(claim: str, te
 
 
 @pytest.mark.parametrize(
+    ("source", "near"),
+    [
+        (Source("context.page", "The id is ZX-4711-AB98."), "ZX-4711-AB98"),
+        (Source("context.page", "password: ZX-4711-AB98"), ""),
+        (Source("evidence[0].api_key", "ZX-4711-AB98"), ""),
+        (Source("context.credentials[0].id", "ZX-4711-AB98"), ""),
+    ],
+)
+def test_no_secret(source: Source, near: str) -> None:
+    [mark] = ground("The id is ZX-4711-AB99.", SourceIndex.of([source, Source("context.other", "It costs 12.")]))
+    assert (mark.text, mark.closest) == ("ZX-4711-AB99", near)
+
+
+@pytest.mark.parametrize(("name", "near"), [("password", ""), ("moment", "2024-03-06 10:31")])
+def test_no_secret_day_or_time(name: str, near: str) -> None:
+    index = SourceIndex.of([Source(f"context.{name}", "2024-03-06 10:31")])
+    assert " ".join(mark.closest for mark in ground("On 2024-03-05 at 10:30.", index)).strip() == near
+
+
+@pytest.mark.parametrize(("named", "near"), [("DB_PASSWORD", ""), ("DB_ROWS", "47118")])
+def test_no_value_that_another_source_calls_a_secret(named: str, near: str) -> None:
+    index = SourceIndex.of([Source("context.env[0].name", named), Source("context.env[0].value", "47118")])
+    assert [mark.closest for mark in ground("It sold 47,116 in all.", index) if mark.kind == "number"] == [near]
+
+
+@pytest.mark.parametrize(("name", "near"), [("pin", ""), ("tokens", "47118"), ("pin.total", ""), ("total", "47118")])
+def test_no_secret_number(name: str, near: str) -> None:
+    marks = ground("It sold 47,116 in all.", SourceIndex.of([Source(f"context.{name}", "47118")]))
+    assert [mark.closest for mark in marks if mark.kind == "number"] == [near]
+
+
+@pytest.mark.parametrize(
     ("claim", "text"),
     [
         ("It was founded in 1987", "The price is 12.40 EUR"),

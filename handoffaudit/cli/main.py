@@ -104,13 +104,9 @@ def run(program: click.Command, name: str) -> None:
 
 def _describe_database_fault(error: Exception) -> Stop | None:
     """Return the message about a fault of the database, such as a full disk, and None for any other error."""
-    # Only commands that use the database load this module.
-    if "handoffaudit.cli.database" not in sys.modules:
-        return None
-    from handoffaudit.cli.database import describe_error
-    from handoffaudit.database_faults import fault_of
-
-    return describe_error(error) if fault_of(error) else None
+    # Only commands that use the database load these modules. Commands that judge files here must not load a framework.
+    database, faults = map(sys.modules.get, ("handoffaudit.cli.database", "handoffaudit.database_faults"))
+    return database.describe_error(error) if database and faults and faults.fault_of(error) else None
 
 
 def _fail(message: str, code: int) -> int:

@@ -19,6 +19,7 @@ from django.db.backends.signals import connection_created
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.secrets import mask_text
 
 
 def _dumps(event: dict[str, Any], **_: Any) -> str:
@@ -235,7 +236,8 @@ def _span_of_request(environ: dict[str, Any], respond: Respond) -> Iterator[Resp
     attributes = {
         "http.request.method": method,
         # The query string is left out, because it can contain what people search for.
-        "url.path": environ.get("PATH_INFO", "")[:MOST_SQL],
+        # A one-time link has its secret in the path.
+        "url.path": mask_text(environ.get("PATH_INFO", "")[:MOST_SQL]),
         "handoffaudit.request_id": current_id(),
     }
     with _tracer.start_as_current_span(method, caller, SpanKind.SERVER, attributes) as span:

@@ -1,9 +1,12 @@
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.utils import timezone
 
+from handoffaudit import observability
 from handoffaudit.accounts import audit, people
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 
@@ -114,3 +117,21 @@ def test_a_reviewer_with_a_password_is_no_administrator(reviewer: Person) -> Non
     person = used(path)
     assert person is not None
     assert person != reviewer
+
+
+def test_a_link_stays_out_of_logs_and_spans(viewer: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = people.make_link(viewer)
+    token = path.split("/")[3]
+    event = {"event": f"Internal Server Error: {path}", "path": path}
+    assert token not in str(observability.without_secrets(None, "error", event))
+    begun: list[Any] = []
+
+    class Tracer:
+        def start_as_current_span(self, *arguments: Any) -> AbstractContextManager[None]:
+            return nullcontext(begun.extend(arguments))
+
+    monkeypatch.setattr(observability, "_tracer", Tracer())
+    with observability.trace_request({"REQUEST_METHOD": "GET", "PATH_INFO": path}, lambda *_: None):
+        pass
+    assert begun[-1]["url.path"].startswith("/welcome/")
+    assert token not in str(begun)

@@ -117,15 +117,16 @@ def web_address(name: str) -> str:
     """Return a URL with its scheme, or an empty text if none is set."""
     value = os.environ.get(name, "").strip()
     if value and not value.startswith(("http://", "https://")):
-        host = value.rpartition("://")[2]
-        raise ImproperlyConfigured(f"{name} is {value!r}: write it with http or https, e.g. https://{host}.")
+        host = value.rpartition("://")[2].rpartition("@")[2]
+        said = f" is {value!r}" if "@" not in value else ""
+        raise ImproperlyConfigured(f"{name}{said}: write it with http or https, e.g. https://{host}.")
     try:
         # Reading the port checks the port, too.
         _ = urlsplit(value).port
     except ValueError as error:
-        raise ImproperlyConfigured(
-            f"{name} is {value!r}, which is not an address ({error}): correct the host or the port."
-        ) from error
+        # Before an @, there may be a password, which the error could quote, too.
+        said = f" is {value!r}, which is not an address ({error})" if "@" not in value else " is not an address"
+        raise ImproperlyConfigured(f"{name}{said}: correct the host or the port.") from None
     return value
 
 

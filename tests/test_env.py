@@ -1,6 +1,7 @@
 """Tests that wrong settings stop the start with a line that names them."""
 
 import runpy
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,14 @@ def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, value: 
         web_address("ANTHROPIC_BASE_URL")
 
 
+@pytest.mark.parametrize("value", ["ftp://me:hunter2@a.example", "https://me:hunter2@a:99999", "https://me:hunter2#@a"])
+def test_a_malformed_address_is_refused_without_its_password(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
+    with pytest.raises(ImproperlyConfigured, match="ANTHROPIC_BASE_URL") as raised:
+        web_address("ANTHROPIC_BASE_URL")
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
+
+
 @pytest.mark.parametrize("value", ["", "http://127.0.0.1:8099", "https://gateway.example.com/v1"])
 def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
@@ -47,7 +56,7 @@ def test_a_redis_address_that_no_client_can_read_is_refused(monkeypatch: pytest.
     monkeypatch.setenv("REDIS_URL", value)
     with pytest.raises(ImproperlyConfigured, match=r"REDIS_URL cannot be read: write it as redis://HOST") as raised:
         redis_address("REDIS_URL")
-    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize(

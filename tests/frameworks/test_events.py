@@ -19,13 +19,15 @@ import agno.models.response
 import agno.team
 import smolagents
 from autogen_agentchat.agents import AssistantAgent
-from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.conditions import HandoffTermination, MaxMessageTermination
+from autogen_agentchat.messages import HandoffMessage, StructuredMessage
 from autogen_agentchat.teams import Swarm
 from autogen_core import FunctionCall
 from autogen_core.models import ChatCompletionClient, CreateResult, RequestUsage
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.llms import MockFunctionCallingLLM
+from pydantic import BaseModel
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("connected")]
 
@@ -48,6 +50,10 @@ def lines(server):
     yield run
     for audit in used:
         audit.close()
+
+
+class Supplier(BaseModel):
+    name: str
 
 
 def find(query: str) -> str:
@@ -92,7 +98,7 @@ def test_autogen(server, lines):
     to = {name: Say("", f"transfer_to_{name}") for name in ("researcher", "writer")}
     scripts = {
         "triage": [to["researcher"]],
-        "researcher": [Say("", "find", {"query": "chairs"}), Say(FOUND), to["writer"], to["writer"]],
+        "researcher": [Say("", "find", {"query": "chairs"}), to["writer"], Say("Acme has 60."), to["writer"]],
         "writer": [to["researcher"], Say("Done.")],
     }
     agents = [
@@ -105,7 +111,7 @@ def test_autogen(server, lines):
     assert result.messages[-1].content == "Done."
     assert routes(server) == STORY
     assert {one["trace_id"] for one in server.handoffs.values()} == {"order-17"}
-    assert all(data(server))
+    assert data(server) == [QUESTION, FOUND, FOUND, "Acme has 60."]
     (found,) = server.tool_results["order-17"]
     assert (found["tool"], found["agent"], found["result"]) == ("find", "researcher", FOUND)
 
@@ -114,6 +120,36 @@ def _says(text):
     from autogen_agentchat.conditions import TextMentionTermination
 
     return TextMentionTermination(text)
+
+def test_autogen_goes_on_after_a_person(server, lines):
+    names = lines(0)
+    to = [Say("", f"transfer_to_{name}") for name in ("user", "writer")]
+    triage = AssistantAgent("triage", AutogenModel(*to), handoffs=["user", "writer"])
+    end = HandoffTermination("user") | _says("Done.")
+    team = Swarm([triage, AssistantAgent("writer", AutogenModel(Say("Done.")))], termination_condition=end)
+
+    async def work():
+        await names["observe"](team, QUESTION, "order-17")
+        approval = HandoffMessage(source="user", target="triage", content="Order them.")
+        await names["observe"](team, approval, "order-17")
+
+    asyncio.run(work())
+    assert names["audit"].flush()
+    assert routes(server) == [("triage", "user"), ("user", "triage"), ("triage", "writer")]
+    assert data(server) == [QUESTION, "Order them.", "Order them."]
+
+
+def test_autogen_sends_a_structured_answer_as_an_object(server, lines):
+    names = lines(0)
+    model = AutogenModel(Say('{"name": "Acme"}'), Say("", "transfer_to_writer"))
+    triage = AssistantAgent("triage", model, handoffs=["writer"], output_content_type=Supplier)
+    agents = [triage, AssistantAgent("writer", AutogenModel(Say("Done.")))]
+    kinds = [StructuredMessage[Supplier]]
+    team = Swarm(agents, termination_condition=_says("Done."), custom_message_types=kinds)
+    asyncio.run(names["observe"](team, QUESTION, "order-17"))
+    assert names["audit"].flush()
+    assert data(server) == [{"name": "Acme"}]
+
 
 
 def llama(*script):

@@ -173,7 +173,7 @@ def test_llama_index(server, lines):
         return Say("", "handoff", {"to_agent": target, "reason": reason})
 
     scripts = {
-        "triage": [to("researcher", "Find suppliers.")],
+        "triage": [to("nobody", "Find."), to("researcher", "Find suppliers.")],
         "researcher": [Say("", "find", {"query": "chairs"}), to("writer", FOUND), to("writer", "Acme has 60.")],
         "writer": [to("researcher", "Check the stock."), Say("Done.")],
     }

@@ -61,6 +61,11 @@ def find(query: str) -> str:
     return FOUND
 
 
+async def find_later(query: str) -> str:
+    """Find suppliers."""
+    return FOUND
+
+
 class AutogenModel(ChatCompletionClient):
     component_type = "model"
     model_info = {"vision": False, "function_calling": True, "json_output": False, "family": "unknown"}
@@ -219,24 +224,27 @@ class AgnoModel(agno.models.base.Model):
     _parse_provider_response_delta = _parse_provider_response
 
 
+@pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(("state", "starts"), [("accepted", 1), ("rejected", 0)])
-def test_agno(server, lines, state, starts):
+def test_agno(server, lines, state, starts, is_async):
     server.answer(state, target="writer", message="The total is missing.")
     names = lines(2)
     delegate = Say("", "delegate_task_to_member", {"member_id": "writer", "task": "Order from Acme."})
-    model, theirs = AgnoModel(Say("", "find", {"query": "chairs"}), delegate, Say("Done.")), AgnoModel(Say("Ordered."))
+    look = Say("", "find_later" if is_async else "find", {"query": "chairs"})
+    model, theirs = AgnoModel(look, delegate, Say("Done.")), AgnoModel(Say("Ordered."))
     writer = agno.agent.Agent(name="writer", id="writer", model=theirs, telemetry=False)
-    options = {"tools": [find], "tool_hooks": [names["watch"]], "telemetry": False}
-    team = agno.team.Team(name="desk", members=[writer], model=model, **options)
+    tool, hook = (find_later, names["watch_async"]) if is_async else (find, names["watch"])
+    team = agno.team.Team(name="desk", members=[writer], model=model, tools=[tool], tool_hooks=[hook], telemetry=False)
     with names["audit"].trace("order-19"):
-        assert team.run(QUESTION).content.endswith("Done.")
+        result = asyncio.run(team.arun(QUESTION)) if is_async else team.run(QUESTION)
+    assert result.content.endswith("Done.")
     assert names["audit"].flush()
     assert routes(server) == [("desk", "writer")]
     assert data(server) == ["Order from Acme."]
     assert len(theirs.told) == starts
     assert ("The total is missing." in str(model.told[-1])) == (state == "rejected")
     (found,) = server.tool_results["order-19"]
-    assert (found["tool"], found["result"], found["arguments"]) == ("find", FOUND, {"query": "chairs"})
+    assert (found["tool"], found["result"], found["arguments"]) == (look.tool, FOUND, {"query": "chairs"})
 
 
 class SmolModel(smolagents.Model):

@@ -121,11 +121,6 @@ def test_autogen(server, lines):
     assert (found["tool"], found["agent"], found["result"]) == ("find", "researcher", FOUND)
 
 
-def _says(text):
-    from autogen_agentchat.conditions import TextMentionTermination
-
-    return TextMentionTermination(text)
-
 def test_autogen_goes_on_after_a_person(server, lines):
     names = lines(0)
     to = [Say("", f"transfer_to_{name}") for name in ("user", "writer")]
@@ -155,6 +150,11 @@ def test_autogen_sends_a_structured_answer_as_an_object(server, lines):
     assert names["audit"].flush()
     assert data(server) == [{"name": "Acme"}]
 
+
+def _says(text):
+    from autogen_agentchat.conditions import TextMentionTermination
+
+    return TextMentionTermination(text)
 
 
 def llama(*script):
@@ -279,3 +279,16 @@ def test_smolagents(server, lines, state, starts):
     assert data(server) == ["Order from Acme."]
     assert len(theirs.told) == starts
     assert ("The total is missing." in model.told[-1]) == (state == "rejected")
+
+
+def test_a_code_agent_of_smolagents_keeps_the_trace_without_a_limit_of_time(server, lines):
+    names = lines(3)
+    theirs = SmolModel(Say("", "final_answer", {"answer": "Ordered."}))
+    writer = names["GatedAgent"](tools=[], model=theirs, name="writer", description="Writes.", verbosity_level=0)
+    model = SmolModel(Say("<code>final_answer(writer(task='Order from Acme.'))</code>"))
+    options = {"executor_kwargs": {"timeout_seconds": None}, "verbosity_level": 0}
+    manager = smolagents.CodeAgent(tools=[], model=model, managed_agents=[writer], **options)
+    with names["audit"].trace("order-20"):
+        assert "Ordered." in str(manager.run(QUESTION))
+    assert routes(server) == [("manager", "writer")]
+    assert {one["trace_id"] for one in server.handoffs.values()} == {"order-20"}

@@ -227,6 +227,15 @@ def test_a_guardrail_judges_a_structured_result_that_is_no_object_as_text(server
     assert data(server) == ["{Acme}"]
 
 
+def test_a_result_that_a_later_guardrail_changes_is_sent_as_the_writer_gets_it(server, audit, gate):
+    guardrails = [gate().guardrail("writer"), lambda output: (True, output.raw.upper())]
+    writer = agent("writer", Say("Ordered."))
+    run(task(agent("researcher", Say("Acme.")), guardrails=guardrails), task(writer))
+    assert audit.flush()
+    assert "ACME." in str(told(writer))
+    assert data(server) == ["Acme.", "ACME."]
+
+
 def test_a_guardrail_that_does_not_pass_ends_the_crew(server, gate):
     server.answer("rejected", target="writer", message="The total is missing.")
     researcher, writer = agent("researcher", *[Say("Acme.")] * 2), agent("writer")

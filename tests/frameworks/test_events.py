@@ -247,6 +247,29 @@ def test_agno(server, lines, state, starts, is_async):
     assert (found["tool"], found["result"], found["arguments"]) == (look.tool, FOUND, {"query": "chairs"})
 
 
+def test_agno_names_members_by_their_ids_and_records_their_tools(server, lines):
+    names = lines(2)
+    watched = {"tools": [find], "tool_hooks": [names["watch"]], "telemetry": False}
+
+    def delegate(member):
+        return Say("", "delegate_task_to_member", {"member_id": member, "task": "Order from Acme."})
+
+    look = Say("", "find", {"query": "chairs"})
+    writer = agno.agent.Agent(name="The Writer", model=AgnoModel(look, Say("Ordered.")), **watched)
+    inner = agno.team.Team(
+        name="Inner Team", members=[writer], model=AgnoModel(delegate("the-writer"), Say("Done.")), **watched
+    )
+    desk = agno.team.Team(
+        name="desk", members=[inner], model=AgnoModel(delegate("inner-team"), Say("Done.")), **watched
+    )
+    with names["audit"].trace("order-19"):
+        desk.run(QUESTION)
+    assert names["audit"].flush()
+    assert routes(server) == [("desk", "inner-team"), ("inner-team", "the-writer")]
+    (found,) = server.tool_results["order-19"]
+    assert (found["tool"], found["agent"], found["result"]) == ("find", "the-writer", FOUND)
+
+
 class SmolModel(smolagents.Model):
     def __init__(self, *script):
         super().__init__(model_id="scripted")

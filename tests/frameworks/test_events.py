@@ -270,6 +270,18 @@ def test_agno_names_members_by_their_ids_and_records_their_tools(server, lines):
     assert (found["tool"], found["agent"], found["result"]) == ("find", "the-writer", FOUND)
 
 
+def test_agno_takes_no_words_of_members_for_tool_results(server, lines):
+    names = lines(2)
+    ask = Say("", "delegate_task_to_members", {"task": "Order from Acme."})
+    writer = agno.agent.Agent(name="writer", id="writer", model=AgnoModel(Say("Ordered.")), telemetry=False)
+    options = {"mode": agno.team.TeamMode.broadcast, "tool_hooks": [names["watch"]], "telemetry": False}
+    team = agno.team.Team(name="desk", members=[writer], model=AgnoModel(ask, Say("Done.")), **options)
+    with names["audit"].trace("order-19"):
+        assert team.run(QUESTION).content == "Done."
+    assert names["audit"].flush()
+    assert server.tool_results == {}
+
+
 class SmolModel(smolagents.Model):
     def __init__(self, *script):
         super().__init__(model_id="scripted")

@@ -84,8 +84,7 @@ def take_turns(handoffs: list[PreparedHandoff]) -> None:
         tenant_id = handoffs[0].tenant_id
         rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
         lineages = named.union(rows.values_list("lineage", flat=True))
-        # `supersede` moves attempts into the lineage of the retry that they name in `retry_of`, if the retry arrived
-        # after them. So the attempts that name one of these retries are locked, too.
+        # `supersede` may move attempts that name one of these retries in `retry_of`, so they are locked, too.
         names = {handoff.handoff_id for handoff in handoffs if handoff.retry_of}
         _lock(_list_attempts(tenant_id, lineages | names, lineages))
 
@@ -229,8 +228,7 @@ def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
     for tenant_id, lineages in _group_lineages(judged).items():
         if not _find_later(tenant_id, lineages):
             continue
-        # A superseded attempt replaces no other attempt: either a repair made it and it failed, or a later attempt
-        # replaced it.
+        # A superseded attempt replaces no other attempt: it is a failed repair, or a later attempt replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
         newest = {row[0]: Newest(*row[1:]) for row in later.values_list("lineage", *Newest._fields)}

@@ -54,6 +54,17 @@ _OPENED: Final[Mapping[bytes, object]] = {b"{": {}, b"[": []}
 
 _IN_THE_DATA: Final = frozenset({"assumptions", "evidence_refs"})
 
+# Fields of a document in the format payload, by the names under which senders write them beside it.
+_IN_THE_DOCUMENT: Final[Mapping[str, str]] = {
+    "source": "source_agent_id",
+    "target": "target_agent_id",
+    "type": "handoff_type",
+    **{
+        name: name for name in ("source_agent_id", "target_agent_id", "tenant_id", "handoff_type", "call_chain", "data")
+    },
+    **{name: name for name in ("timestamp", "handoff_reason", "user_approved", "context_refs", "confidence")},
+}
+
 
 def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
     """Yield the issues of fields that cannot be read or have a wrong type, then the issues of unknown fields.
@@ -119,6 +130,8 @@ def _report_unknown_field(name: str, given: Container[str]) -> Issue:
     if name in _IN_THE_DATA:
         places = f"data.{name} in the format payload, handoff.payload.working.{name} in universal"
         hint = f"Put it into the document: {places}."
+    elif field := _IN_THE_DOCUMENT.get(name):
+        hint = f"Put it into the document: {field} in the format payload."
     elif near in given:
         hint = f'Remove it: "{near}" is already there.'
     else:

@@ -15,6 +15,7 @@ from crewai import Agent, Crew, Task
 from crewai.hooks import get_after_tool_call_hooks, get_before_tool_call_hooks
 from crewai.tools import tool
 from handoffaudit_client.crewai import HandoffGate
+from pydantic import BaseModel
 
 # The framework warns of its own parts.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -32,6 +33,10 @@ def find(query: str) -> str:
 def broken() -> str:
     """Break."""
     raise OSError("the disk is full")
+
+
+class Supplier(BaseModel):
+    name: str
 
 
 @pytest.fixture
@@ -201,6 +206,34 @@ def test_a_task_without_a_guardrail_is_sent_beside_one_with_a_guardrail(server, 
     assert audit.flush()
     assert [one for one in routes(server) if one == ("researcher", "writer")] == [("researcher", "writer")] * 2
     assert [one for one in data(server) if one != "Ordered."] == ["Acme.", "Globex."]
+
+
+@pytest.mark.parametrize("shape", ["output_pydantic", "output_json"])
+@pytest.mark.parametrize("text", ['{"name": "Acme"}', 'I found:\n```json\n{"name": "Acme"}\n```'])
+def test_a_guardrail_judges_a_structured_result_as_an_object(server, audit, gate, shape, text):
+    researcher, writer = agent("researcher", Say(text)), agent("writer", Say("Ordered."))
+    found = task(researcher, guardrail=gate().guardrail("writer"), **{shape: Supplier})
+    assert run(found, task(writer)) == "Ordered."
+    assert audit.flush()
+    assert data(server) == [{"name": "Acme"}]
+
+
+def test_a_guardrail_judges_a_structured_result_that_is_no_object_as_text(server, audit, gate):
+    server.answer("rejected", target="writer", message="The name is missing.")
+    found = task(agent("researcher", Say("{Acme}")), guardrail=gate().guardrail("writer"), guardrail_max_retries=0)
+    found.output_pydantic = Supplier
+    with pytest.raises(Exception, match="The name is missing"):
+        run(found, task(agent("writer")))
+    assert data(server) == ["{Acme}"]
+
+
+def test_a_result_that_a_later_guardrail_changes_is_sent_as_the_writer_gets_it(server, audit, gate):
+    guardrails = [gate().guardrail("writer"), lambda output: (True, output.raw.upper())]
+    writer = agent("writer", Say("Ordered."))
+    run(task(agent("researcher", Say("Acme.")), guardrails=guardrails), task(writer))
+    assert audit.flush()
+    assert "ACME." in str(told(writer))
+    assert data(server) == ["Acme.", "ACME."]
 
 
 def test_a_guardrail_that_does_not_pass_ends_the_crew(server, gate):

@@ -89,6 +89,15 @@ def test_the_hint_for_an_unknown_field_names_those_that_are_known() -> None:
     assert all(name in issue.hint for name in FIELDS)
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("type", "handoff_type"), ("handoff_type", "handoff_type"), ("data", "data"), ("source", "source_agent_id")],
+)
+def test_a_field_of_the_document_beside_it_is_told_its_place(name: str, field: str) -> None:
+    (issue,) = read_submission(envelope(**{name: "x"})).issues
+    assert issue.hint == f"Put it into the document: {field} in the format payload."
+
+
 def test_every_wrong_field_is_told_at_once() -> None:
     read = read_submission(envelope(trace_id="\0", retry_of="x" * 300, context=3))
     assert {issue.location for issue in read.issues} == {("trace_id",), ("retry_of",), ("context",)}

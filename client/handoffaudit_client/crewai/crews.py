@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,10 +48,18 @@ def inputs_of(task: Any, crew: Any) -> Iterator[Any]:
 
 
 def data_of(output: Any) -> Any:
-    """Return the output of a task: its model, else its JSON, else its text."""
-    if output.pydantic is not None:
-        return output.pydantic
-    return output.json_dict if output.json_dict is not None else output.raw
+    """Return the output of a task: its model, else its JSON, else its text.
+
+    CrewAI reads the JSON only after the guardrails.
+    """
+    for found in (output.pydantic, output.json_dict):
+        if found is not None:
+            return found
+    raw = output.raw
+    try:
+        return raw if output.output_format == "raw" else json.loads(raw[raw.find("{") : raw.rfind("}") + 1])
+    except ValueError:
+        return raw
 
 
 def result_of(call: Any) -> Any:

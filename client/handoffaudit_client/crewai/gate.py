@@ -47,8 +47,8 @@ class HandoffGate:
         self.client = self._gate.client
         self.type, self.reason = type, reason
         self._traces: Memory[str, str] = Memory()
-        # Outputs that were sent, by identity (they cannot be hashed), target and trace.
-        self._sent: WeakValueDictionary[tuple[int, str, str], Any] = WeakValueDictionary()
+        # Outputs that were sent, by identity (they cannot be hashed), text (guardrails change it), target and trace.
+        self._sent: WeakValueDictionary[tuple[int, str, str, str], Any] = WeakValueDictionary()
         self._hooks = {
             InterceptionPoint.EXECUTION_START: self._start_run,
             InterceptionPoint.PRE_STEP: self._before_task,
@@ -70,7 +70,7 @@ class HandoffGate:
         """
 
         def judge(output):  # type: ignore[no-untyped-def]  # CrewAI takes no annotation that is a text.
-            source, self._sent[id(output), target, _trace.get()] = str(output.agent).strip(), output
+            source, self._sent[id(output), output.raw, target, _trace.get()] = str(output.agent).strip(), output
             verdict = self._gate.ask(self._question(source, target, data_of(output), _trace.get(), {}))
             return (True, output) if verdict else (False, verdict.why)
 
@@ -85,7 +85,7 @@ class HandoffGate:
         crew, target = getattr(context.agent, "crew", None), role_of(context.agent)
         _trace.set(trace := self._trace_of(crew))
         for output in inputs_of(context.task, crew):
-            source, key = str(output.agent).strip(), (id(output), target, trace)
+            source, key = str(output.agent).strip(), (id(output), output.raw, target, trace)
             if source != target and key not in self._sent:
                 self._sent[key] = output
                 self.client.send(**self._question(source, target, data_of(output), trace, {}))

@@ -218,7 +218,7 @@ ORDERS: Final = frozenset({"creative", "implementation"})
 
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
 
-# What an agent or its framework records about its own run. No source has these values.
+# What an agent or its framework records about its own run. Sources rarely have these values.
 _OF_THE_RUN: Final = frozenset(
     {
         *("confidence", "run_id", "trace_id", "span_id", "thread_id", "tool_call_id", "checkpoint_id"),

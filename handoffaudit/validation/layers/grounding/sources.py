@@ -71,7 +71,7 @@ _FIRST = itemgetter(0)
 _SEPARATOR = "\n"
 
 # A number such as `1e-05`, in lower case. Programs write its exponent with a sign.
-EXPONENT = re.compile(r"\d{1,30}(?:\.\d{1,30})?e[+-]?\d\d?(?!\w)")
+EXPONENT = re.compile(r"(?<![\w.])\d{1,30}(?:\.\d{1,30})?e[+-]?\d\d?(?!\w)")
 
 _ESCAPED_SPACE = re.compile(r"\\u20[0-9a-fA-F]{2}|\\u00[aA]0|\\xa0")
 

@@ -125,15 +125,20 @@ def _set_strictness(config: ValidationConfig, strictness: Strictness) -> Validat
 
 
 def _load(path: str) -> dict[str, Any]:
+    from handoffaudit.policy.values import check_keys
+
     try:
         with Path(path).open("rb") as file:
             read = file.read(LARGEST + 1)
         given = orjson.loads(read.removeprefix(codecs.BOM_UTF8))
+        check_keys(read.decode())
     except OSError as error:
         raise Stop(f"{path} can't be read ({error.strerror}).") from error
     except orjson.JSONDecodeError as error:
         too_large = f"larger than {LARGEST // 1024 // 1024} MiB" if len(read) > LARGEST else f"not JSON: {error}"
         raise Stop(f"{path} is {too_large}.") from error
+    except ValueError as error:
+        raise Stop(f"{path}: {error} Keep one of them.") from error
     if not isinstance(given, dict):
         raise Stop(f'{path} is not a policy: write {{"rows": […]}}, as GET /api/v1/strictness answers.')
     return given

@@ -75,8 +75,11 @@ def backup(file: Path) -> None:
 
 
 def _describe_lack_of_room(file: Path, database: Path) -> str:
-    """Return the end of a message about a file that can't be written: empty if the disk has room for the database."""
-    free, needed = shutil.disk_usage(file.parent).free, database.stat().st_size
+    """Return the end of a message about a file that can't be written: empty if a lack of room can't be the cause."""
+    try:
+        free, needed = shutil.disk_usage(file.parent).free, database.stat().st_size
+    except OSError:
+        return ""
     if free >= needed:
         return ""
     return (

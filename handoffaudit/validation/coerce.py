@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import Any
 from uuid import UUID
@@ -67,9 +67,10 @@ def _number(text: str) -> float | int | None:
         return None
     try:
         number = float(text)
-    except ValueError:
+        is_rounded = number.is_integer() and Decimal(repr(number)) != Decimal(text)
+    except (ValueError, InvalidOperation):
         return None
-    if not isfinite(number) or (number.is_integer() and Decimal(repr(number)) != Decimal(text)):
+    if not isfinite(number) or is_rounded:
         return None
     return int(number) if number.is_integer() and abs(number) <= _EXACT else number
 

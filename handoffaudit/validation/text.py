@@ -48,8 +48,8 @@ _HIDDEN = re.compile(
 # Full-width signs, and digits of any script except ASCII.
 _DISGUISED = re.compile(r"[\uff01-\uff5e]|(?![0-9])\d")
 _FULL_WIDTH = 0xFEE0
-# Blanks at which no line breaks, and thin blanks.
-_SPACES = "\u00a0\u2007\u2009\u202f"
+# Blanks at which no line breaks, and blanks of other widths, as in PDF files and Japanese texts.
+_SPACES = "\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000"
 # Texts of Latin letters and usual punctuation have none of these characters. So one search for these characters usually
 # saves the searches for `_DISGUISED` and `_HIDDEN`.
 _SUSPECT = re.compile("[\u00ad\u034f\u0600-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2c00-\U0010ffff]")

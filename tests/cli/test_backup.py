@@ -141,3 +141,11 @@ def test_a_disk_without_room_is_named_with_what_to_do(folder, monkeypatch):
         f"{copy} can't be written (disk I/O error): 0 MB are free in {folder}, and the database has "
     )
     assert said.endswith(" MB: make room, or name a file on another disk.")
+
+
+def test_a_folder_that_cannot_be_reached_is_one_line(folder):
+    loop = folder / "loop"
+    loop.symlink_to(loop)
+    done = CliRunner().invoke(upkeep.backup, [str(loop / "copy.sqlite3")])
+    assert isinstance(done.exception, Stop)
+    assert "can't be written" in done.exception.message

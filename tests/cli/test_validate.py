@@ -9,6 +9,7 @@ import click
 import msgspec
 import pytest
 
+from handoffaudit.cli import Stop, local_verdicts
 from handoffaudit.cli.local_verdicts import issue_lines, read_policy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue, Severity
@@ -254,6 +255,13 @@ def test_what_is_no_policy_is_told(tmp_path, policy, said):
     refused = fed(json.dumps(payload()), "validate", "-", "--policy", str(path))
     assert refused.returncode == 2
     assert said in refused.stderr
+
+
+def test_a_policy_with_a_key_that_is_there_twice_is_refused(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text('\ufeff{"rows": [],\n"rows": []}')
+    with pytest.raises(Stop, match=r'Line 2: the key "rows" is there twice in one object\. Keep one of them\.$'):
+        local_verdicts._load(str(path))
 
 
 def test_a_format_that_is_not_read_is_a_wrong_call():

@@ -29,6 +29,7 @@ DIGEST = "0123456789abcdef" * 4
         (" 17.5 ", ["number"], 17.5),
         ("1e400", ["number"], None),
         ("nan", ["number"], None),
+        ("0e99999999999999999999", ["number"], None),
         ("1_000", ["number"], None),
         ("٣", ["number"], None),
         ("9" * 41, ["number"], None),

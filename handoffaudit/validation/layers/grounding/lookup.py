@@ -8,7 +8,7 @@ import msgspec
 from handoffaudit.validation.claims import Status
 from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, find_rounded
 from handoffaudit.validation.layers.grounding.forms import Form, TextForms
-from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.sources import EXPONENT, SourceIndex
 from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
 from handoffaudit.validation.layers.grounding.values import (
     Number,
@@ -274,7 +274,8 @@ class Lookup:
         at = self.index.folded.find(wanted)
         if at >= 0:
             return self._at(at, len(wanted))
-        return _MISSING
+        written = self.index.numbers.get(float(wanted)) if EXPONENT.fullmatch(wanted) else None
+        return _MISSING if written is None else self._locate_text(written)
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {

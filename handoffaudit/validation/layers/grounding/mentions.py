@@ -11,7 +11,7 @@ from handoffaudit.validation.claims import Claim
 from handoffaudit.validation.layers.grounding.values import TextValue, values_in
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import lower_in_place
+from handoffaudit.validation.text import PlainText, lower_in_place
 
 _MAX_NAMES = 20_000
 
@@ -116,10 +116,14 @@ class SourceNames:
             self._add(name, place)
 
     def _add(self, name: str, place: str) -> None:
-        lowered = lower_in_place(name)
-        if len(name) > _MAX_NAME_LENGTH or not any(map(str.isalpha, name)) or _is_value(name):
+        if len(name) > _MAX_NAME_LENGTH:
             return
         where = f"{place}: {name}"
+        # The texts in which the name is looked up are plain, too.
+        name = PlainText.of(name).text
+        lowered = lower_in_place(name)
+        if not any(map(str.isalpha, name)) or _is_value(name):
+            return
         if _is_identifier(name):
             self._identifiers.setdefault(lowered, where)
         elif _LONG_WORD.search(name) and (word := _WORD.match(lowered)):
@@ -214,7 +218,7 @@ ORDERS: Final = frozenset({"creative", "implementation"})
 
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
 
-# What an agent or its framework records about its own run. No source has these values.
+# What an agent or its framework records about its own run. Sources rarely have these values.
 _OF_THE_RUN: Final = frozenset(
     {
         *("confidence", "run_id", "trace_id", "span_id", "thread_id", "tool_call_id", "checkpoint_id"),

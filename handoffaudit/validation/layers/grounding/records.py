@@ -236,9 +236,8 @@ def leaves(value: object, path: str) -> list[Source]:
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
             written = str(item).lower() if isinstance(item, bool) else str(item)
-            forms = {written: None}
             if isinstance(item, float) and "e" in written:
-                # Texts repeat such a number in other forms: 0.00001 or 1e-5 for 1e-05.
-                forms = dict.fromkeys((spell_out(item), written, written.replace("e-0", "e-")))
-            found += [Source(name, form, name[start:]) for form in forms]
+                # Texts usually repeat such a number without the exponent.
+                found.append(Source(name, spell_out(item), name[start:]))
+            found.append(Source(name, written, name[start:]))
     return found[:MAX_LEAVES]

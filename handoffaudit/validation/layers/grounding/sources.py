@@ -70,6 +70,9 @@ _FIRST = itemgetter(0)
 
 _SEPARATOR = "\n"
 
+# A number such as `1e-05`, in lower case. Programs write its exponent with a sign.
+EXPONENT = re.compile(r"(?<![\w.])\d{1,30}(?:\.\d{1,30})?e[+-]?\d\d?(?!\w)")
+
 _ESCAPED_SPACE = re.compile(r"\\u20[0-9a-fA-F]{2}|\\u00[aA]0|\\xa0")
 
 
@@ -193,8 +196,11 @@ class SourceIndex:
 
     @cached_property
     def _scaled_numbers(self) -> dict[float, str]:
-        """Return the numbers with a scale, such as `8.2 million` and `65k`, and those like `twenty five`."""
-        return dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
+        """Return the numbers with a scale, such as `8.2 million`, `65k` and `1e-05`, and those like `twenty five`."""
+        found = dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
+        if "e-" in self.folded or "e+" in self.folded:
+            found |= {float(one[0]): one[0] for one in islice(EXPONENT.finditer(self.folded), _MAX_NUMBERS)}
+        return found
 
     @cached_property
     def in_order_of_size(self) -> list[float]:

@@ -151,7 +151,7 @@ def test_an_escaped_accent_of_a_source_hides_no_name() -> None:
     assert {mark.status for mark in values(claim, index)} == {"grounded"}
 
 
-@pytest.mark.parametrize("blank", ["\u00a0", "\u2009", "\u202f"])
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u2009", "\u202f", "\u3000"])
 @pytest.mark.parametrize("is_in_claim", [True, False])
 def test_blanks_without_a_line_break_hide_no_value(blank: str, *, is_in_claim: bool) -> None:
     text = "On 12 March 2024 at 2 PM, Ana Silva paid 5.5 % of 300 euros."
@@ -198,6 +198,7 @@ def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
         (0.00001, "a rate of 1e-05"),
         (0.00001, "a rate of 1e-5"),
         (0.000045, "a loss of 0.0045 %"),
+        (1.2e22, "it has 1.2e22 wei"),
         (5e16, "it has 50000000000000000 wei"),
         (float(12345678901234567890123), "it has 12345678901234567890123 wei"),
     ],
@@ -205,6 +206,8 @@ def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
 def test_a_number_that_python_writes_with_an_exponent_is_found(number: float, claim: str) -> None:
     (mark,) = values(claim, SourceIndex.of(leaves({"it": [number]}, "context")))
     assert (mark.status, mark.where[0].partition(":")[0]) == ("grounded", "context.it[0]")
+    (mark,) = values(claim, SourceIndex.of([Source("context", json.dumps({"it": number}))]))
+    assert mark.status == "grounded"
 
 
 def test_leaves_are_named_by_their_paths() -> None:

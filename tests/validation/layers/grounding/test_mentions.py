@@ -1,6 +1,7 @@
 """The name of a source supports the mention of that source and no value."""
 
-from typing import Any
+import unicodedata
+from typing import Any, Literal
 
 import pytest
 
@@ -171,3 +172,11 @@ def test_paths_addresses_and_identifiers_stay_mentions(claim: str, name: str) ->
     found = statuses(claim, [{"source": name, "content": "Prices fell."}])
     assert {status for text, status in found.items() if any(map(str.isdigit, text))} <= {"grounded"}
     assert SourceNames([(name, "evidence[0].source")]).mentions(claim, values_in(claim))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("name", ["Jahres\u00fcbersicht-2099.pdf", "Bericht M\u00fcnchen 2099"])
+def test_a_name_is_found_in_each_form_of_its_letters_and_blanks(name: str, form: Literal["NFC", "NFD"]) -> None:
+    written = unicodedata.normalize(form, name).replace(" ", "\u00a0")
+    found = statuses(f"According to {name}, prices fell.", [{"source": written, "content": "Prices fell."}])
+    assert {status for text, status in found.items() if text != "According"} == {"grounded"}

@@ -214,6 +214,13 @@ def test_a_hold_leads_to_the_handoff_or_the_trace_that_it_names(as_admin: Client
     assert {as_admin.get(address).status_code for address in links.values()} == {200}
 
 
+def test_the_reasons_of_holds_and_erasures_show_signs_that_turn_text(as_admin: Client) -> None:
+    as_admin.post(f"{PAGE}holds/place/", {"scope": "tenant", "reason": "a\u202ecase"})
+    as_admin.post(f"{PAGE}erasures/request/", {"value": "ada@example.com", "reason": "a\u202ecase"})
+    for page in ("holds/", "erasures/"):
+        assert "a⟨U+202E⟩case" in as_admin.get(f"{PAGE}{page}").text
+
+
 def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:
     for state, said in (("counting", "A worker counts"), ("counted", "counted already"), ("erasing", "erased already")):
         Erasure.objects.update(state=state)

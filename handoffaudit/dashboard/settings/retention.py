@@ -234,7 +234,7 @@ def _parse_types(data: Data, text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     errors: list[PolicyError] = []
     for line in text.splitlines():
-        # The name of a type can have "=", days cannot.
+        # The name of a type can have "=", but days cannot.
         name, equals, days = (part.strip() for part in line.rpartition("="))
         if not line.strip():
             continue

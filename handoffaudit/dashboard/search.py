@@ -257,7 +257,7 @@ def _groups(asked: _Search) -> Iterator[HitGroup]:
 def _describe_more(label: str, most: int) -> str:
     if label == TEXTS:
         return f"These are the newest {most}. To find older ones, add words."
-    return f"These are {most} of more. To find others, type a longer text."
+    return f"There are more than {most}. To find others, type a longer text."
 
 
 def _find_exact(who: TenantMembership, text: str) -> Handoff | None:

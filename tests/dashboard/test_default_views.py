@@ -213,6 +213,7 @@ def test_links_to_the_whole_queue_do_not_open_its_default_view(
         "unreadable decision": links(
             client.post(f"{queue}several/run/", {"age": "never", "decision": "decline"}), to_queue
         ),
+        "overview": links(client.get("/t/acme/"), "#attention a[href*='/review/']"),
         "nothing to undo": [client.post(f"{queue}undo/", {"view": "all"})["Location"]],
     }
     assert all(found.values()), found

@@ -75,7 +75,7 @@ def test_only_the_beginning_of_an_id_matches_and_their_number_is_bounded(as_view
     answer = menu(as_viewer, "run_")
     titles = found(answer)["Handoffs"]
     assert len(titles) == search.MOST
-    assert text_of(answer, ".search-more") == "These are 6 of more. To find others, type a longer text."
+    assert text_of(answer, ".search-more") == "There are more than 6. To find others, type a longer text."
     assert all(title.startswith("run_") for title in titles)
     assert "Handoffs" not in found(menu(as_viewer, "un_1"))
 

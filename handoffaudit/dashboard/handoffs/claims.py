@@ -297,8 +297,8 @@ def _span(where: str, text: str, names: Mapping[str, str | ToolResult]) -> Span:
     known = names.get(label_in(place) if is_result(place) else place.partition(".")[0])
     result = known if isinstance(known, ToolResult) else None
     source = f"{cut(known, MOST_NAME)} ({place})" if isinstance(known, str) else place
-    found = words.lower().find(text.lower()) if text else -1
-    if found < 0 or len(words.lower()) != len(words):
+    found = lower_in_place(words).find(lower_in_place(text)) if text else -1
+    if found < 0:
         return Span(source, words, result=result)
     end = found + len(text)
     return Span(source, words[:found], words[found:end], words[end:], result)

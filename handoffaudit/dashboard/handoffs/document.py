@@ -22,6 +22,7 @@ from handoffaudit.dashboard.safe_text import excerpt, readable, weight
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.validation.paths import Location, PathError, dotted_path, parse_path, pointer
+from handoffaudit.validation.text import lower_in_place
 from handoffaudit.validation.value_search import ValueSearch, forms_of
 
 PART = 20_000
@@ -138,7 +139,7 @@ def look_up(value: Any, wanted: str) -> Hits:
     named = _place(value, wanted)
     if named is not None:
         hits.append(Hit(_pointer(named), _path(named), "", readable(dotted_path(named)), "", is_key=True))
-    for hit in _find_hits(value, wanted.lower()):
+    for hit in _find_hits(value, lower_in_place(wanted)):
         weight += len(hit.pointer or "")
         if len(hits) == MOST_HITS or weight > _MOST_POINTERS:
             return Hits(wanted, tuple(hits), has_more=True)
@@ -204,10 +205,10 @@ def _walk(root: Any) -> Iterator[tuple[Location, Any]]:
 def _find_hits(root: Any, wanted: str) -> Iterator[Hit]:
     for location, value in _walk(root):
         name = location[-1] if location else ""
-        if isinstance(name, str) and wanted in name.lower():
+        if isinstance(name, str) and wanted in lower_in_place(name):
             yield _hit(location, name, wanted, is_key=True)
         match value:
-            case str() if wanted in value.lower():
+            case str() if wanted in lower_in_place(value):
                 yield _hit(location, value, wanted)
             case bool() | None:
                 pass
@@ -216,10 +217,8 @@ def _find_hits(root: Any, wanted: str) -> Iterator[Hit]:
 
 
 def _hit(location: Location, text: str, wanted: str, *, is_key: bool = False) -> Hit:
-    lowered = text.lower()
-    # A few characters become two in lower case, which shifts positions: such a text is shown without a mark.
-    at = lowered.find(wanted) if len(lowered) == len(text) else 0
-    end = at + len(wanted) if len(lowered) == len(text) else 0
+    at = lower_in_place(text).find(wanted)
+    end = at + len(wanted)
     first, last = max(at - _AROUND, 0), end + _AROUND
     return Hit(
         _pointer(location),

@@ -178,7 +178,7 @@ def _lines(kind: str, changes: Sequence[Change]) -> list[Line]:
 
 def _plain(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)
+        return ", ".join(str(item) for item in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_plain(item)}" for name, item in value.items())
     return value if isinstance(value, str) else json.dumps(value)

@@ -47,7 +47,6 @@ from handoffaudit.validation.text import pluralize
 LONGEST_DAYS: Final = 40
 # The versions that are read to find who last changed each rule.
 MOST_VERSIONS: Final = 1000
-LONGEST_TYPES: Final = 25_000
 # The page names at most this many lines of types that cannot be read.
 MOST_LINE_ERRORS: Final = 3
 # The page shows at most this many of the newest runs.
@@ -98,7 +97,7 @@ class Given:
             data = Data(query.get("kind", ""))
         except ValueError as error:
             raise Http404("There is no such kind of data.") from error
-        return cls(data, query.get("days", "").strip()[:LONGEST_DAYS], query.get("types", "").strip()[:LONGEST_TYPES])
+        return cls(data, query.get("days", "").strip()[:LONGEST_DAYS], query.get("types", "").strip())
 
     def row(self) -> Retention:
         """Return the row that the form describes; raise `InvalidPolicy` for bad days or types."""
@@ -233,11 +232,14 @@ def _parse_types(data: Data, text: str) -> dict[str, Any]:
     is read otherwise than meant would delete data, or keep it forever.
     """
     found: dict[str, Any] = {}
-    errors = []
+    errors: list[PolicyError] = []
     for line in text.splitlines():
-        name, equals, days = (part.strip() for part in line.partition("="))
+        # The name of a type can have "=", but days cannot.
+        name, equals, days = (part.strip() for part in line.rpartition("="))
         if not line.strip():
             continue
+        if len(errors) == MOST_LINE_ERRORS:
+            break
         if not equals:
             problem = f'The line {brief(line.strip())} has no "=".'
             remedy = 'Write "type = days", with nothing after "=" to keep the type forever.'
@@ -249,7 +251,7 @@ def _parse_types(data: Data, text: str) -> dict[str, Any]:
             given = number(days)
             found[name] = days[:LONGEST_DAYS] if days and given is None else given
     if errors:
-        raise InvalidPolicy(errors[:MOST_LINE_ERRORS])
+        raise InvalidPolicy(errors)
     return found
 
 

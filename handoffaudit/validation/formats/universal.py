@@ -218,7 +218,7 @@ def check(record: Record) -> Iterable[Issue]:
     shape = _SHAPE.check(record.document)
     if isinstance(arrived, dict) and _lacks_trace_id(arrived, lifted=record.original_document is not None):
         shape = [issue for issue in shape if issue.location != _TRACE_ID]
-        shape.append(_generate_trace_id(record))
+        shape.append(_report_generated_trace_id(record))
     return chain(old, shape, id_issues(record.document, _IDS))
 
 
@@ -251,7 +251,7 @@ def _version_mismatch(version: str) -> Issue:
     )
 
 
-def _generate_trace_id(record: Record) -> Issue:
+def _report_generated_trace_id(record: Record) -> Issue:
     made = record.trace_id == derive_trace_id(record.arrived)
     origin = "made from the document's hash" if made else "taken from the submission"
     source = f"The source {show(record.source_agent_id)}" if record.source_agent_id else "Its source"

@@ -97,6 +97,8 @@ def test_a_value_with_a_capital_i_with_a_dot_is_marked_in_its_source(tenant: Ten
     shown = claims_of(queries.current_verdict(judged(tenant, payload(data=data), evidence=evidence)), None, evidence)
     assert shown is not None
     assert [piece.text for piece in shown.shown[0].cited[0].pieces if piece.value] == [link]
+    (value,) = shown.shown[0].values
+    assert [span.found for span in value.where] == [link]
 
 
 @pytest.mark.parametrize(

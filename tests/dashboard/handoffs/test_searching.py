@@ -60,9 +60,10 @@ def test_nothing_is_wanted_of_white_space() -> None:
     assert look_up(ORDER, "  ").items == ()
 
 
-def test_letters_that_are_two_in_lower_case_break_nothing() -> None:
-    (hit,) = look_up({"a": "İstanbul needle"}, "needle").items
-    assert "needle" in hit.before + hit.found + hit.after
+@pytest.mark.parametrize("wanted", ["needle", "İstanbul"])
+def test_letters_that_are_two_in_lower_case_shift_no_mark(wanted: str) -> None:
+    (hit,) = look_up({"a": "İstanbul needle"}, wanted).items
+    assert hit.found == wanted
 
 
 def test_what_is_nested_deeper_than_python_calls_is_read() -> None:

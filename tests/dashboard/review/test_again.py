@@ -211,10 +211,11 @@ def test_names_that_turn_the_text_around_are_shown_as_signs_where_the_queue_is_n
 def test_notes_of_past_decisions_alike_are_offered(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
     past, now = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
     client = sign_in(reviewer)
-    do(client, past, "decide", decision="approve", note="Six agents are right here.")
+    do(client, past, "decide", decision="approve", note="Six agents are \u202eright here.")
     page = client.get(f"/t/acme/review/{now.pk}/")
-    assert [one.note for one in page.context["similar"]] == ["Six agents are right here."]
-    assert 'data-take="Six agents are right here."' in page.text
+    assert [one.note for one in page.context["similar"]] == ["Six agents are \u202eright here."]
+    assert 'data-take="Six agents are \u202eright here."' in page.text
+    assert text_of(page, ".similar-note") == "Six agents are ⟨U+202E⟩right here."
 
 
 def test_the_queue_is_narrowed_by_type_agent_code_age_and_group(

@@ -40,6 +40,21 @@ def test_the_counts_of_an_erasure_are_words_in_the_log(as_admin: Client, tenant:
     assert "held" not in shown
 
 
+def test_a_key_that_may_speak_for_any_agent_again_has_none_in_the_log(as_admin: Client, tenant: Tenant) -> None:
+    key, _ = keys.create(tenant=tenant, name="k", scopes=["ingest"], expires_at=None, actor="ada", agents=["planner"])
+    keys.bind(tenant=tenant, key_id=key.pk, agents=[], actor="ada")
+    assert "agents: none; before: planner" in text_of(as_admin.get(f"{PAGE}audit/"), "tbody")
+
+
+def test_the_log_shows_signs_that_turn_text(as_admin: Client, tenant: Tenant) -> None:
+    agent = "plan\u202ener"
+    entry = audit.record(tenant=tenant, actor="key k", action="key.refuse", target=agent, detail={"agent": agent})
+    for address in (f"{PAGE}audit/", f"{PAGE}audit/{entry.number}/"):
+        page = as_admin.get(address).text
+        assert page.count("plan⟨U+202E⟩ner") == 2
+        assert "\u202e" not in page
+
+
 def test_an_entry_has_a_page_with_all_that_was_recorded(
     as_admin: Client, tenant: Tenant, other_tenant: Tenant, stranger: Person
 ) -> None:

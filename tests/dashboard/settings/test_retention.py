@@ -214,6 +214,13 @@ def test_a_hold_leads_to_the_handoff_or_the_trace_that_it_names(as_admin: Client
     assert {as_admin.get(address).status_code for address in links.values()} == {200}
 
 
+def test_the_reasons_of_holds_and_erasures_show_signs_that_turn_text(as_admin: Client) -> None:
+    as_admin.post(f"{PAGE}holds/place/", {"scope": "tenant", "reason": "a\u202ecase"})
+    as_admin.post(f"{PAGE}erasures/request/", {"value": "ada@example.com", "reason": "a\u202ecase"})
+    for page in ("holds/", "erasures/"):
+        assert "a⟨U+202E⟩case" in as_admin.get(f"{PAGE}{page}").text
+
+
 def test_a_second_request_for_a_value_says_how_far_its_erasure_is(as_admin: Client) -> None:
     for state, said in (("counting", "A worker counts"), ("counted", "counted already"), ("erasing", "erased already")):
         Erasure.objects.update(state=state)
@@ -243,12 +250,19 @@ def test_a_type_is_kept_forever_although_the_others_go(as_admin: Client, tenant:
     ]
 
 
+def test_the_terms_of_a_type_with_an_equals_sign_in_its_name_can_be_saved(as_admin: Client, tenant: Tenant) -> None:
+    given = {"kind": "handoffs", "days": "30", "base_version": "0", "types": "a=b = 60\nc= ="}
+    as_admin.post(f"{PAGE}save/", given)
+    assert retention.current(tenant).row(Data.HANDOFFS).types == {"a=b": 60, "c=": None}
+
+
 def test_a_line_of_types_that_cannot_be_read_is_neither_a_term_nor_kept_forever(as_admin: Client) -> None:
     given = {"kind": "handoffs", "days": "30", "base_version": "0"}
     for types, said in (
         ("research 400", "The line 'research 400' has no \"=\"."),
         ("research: 400\nnote = 7", "The line 'research: 400' has no \"=\"."),
         ("research = 400\nresearch = 4", "The type 'research' has two lines."),
+        (f"research = 60{' ' * 30_000}\nnotes", "The line 'notes' has no \"=\"."),
     ):
         previewed = as_admin.get(PAGE, given | {"types": types})
         saved = as_admin.post(f"{PAGE}save/", given | {"types": types})

@@ -11,6 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.env import PrivateTargets
 from handoffaudit.handoffs.models import Delivery, Subscriber
+from handoffaudit.handoffs.webhooks import client as webhooks_client
 from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from handoffaudit.handoffs.webhooks import events, log
 from tests.handoffs.webhooks.receiver import Receiver, running
@@ -49,6 +50,16 @@ def test_findings_that_came_back_can_be_chosen(client: Client, subscriber: Subsc
     client.post(address(subscriber, "change/"), wanted)
     assert Subscriber.objects.get().events == ["group"]
     assert 'value="group" checked' in client.get(address(subscriber)).text
+
+
+def test_a_form_says_why_nothing_is_saved_if_too_many_requests_wait_for_receivers(
+    client: Client, subscriber: Subscriber, tenant: Tenant
+) -> None:
+    wanted = {"kind": "webhook", "name": "CI", "address": f"{subscriber.address}/new", "events": ["verdict"]}
+    with webhooks_client.take_place(tenant.pk), webhooks_client.take_place(tenant.pk):
+        for page in (client.post(f"{PAGE}create/", wanted), client.post(address(subscriber, "change/"), wanted)):
+            assert page.status_code == 400
+            assert text_of(page, ".field-error").startswith("Too many webhooks are tested or saved at this moment")
 
 
 def test_the_secret_is_shown_when_it_is_made_and_never_again(client: Client, receiver: Receiver) -> None:

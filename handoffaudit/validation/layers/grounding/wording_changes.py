@@ -165,7 +165,7 @@ def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
             if relations.opposites or relations.rivals:
                 _in_place(word, relations, (padded[at], padded[at + 2]), nearest, source, found)
             if relations.opposites and word.stem not in _CONNECTIVES:
-                _find_opposite(word, relations, sentence[max(0, at - _AROUND) : at + _AROUND + 1], source, found)
+                _add_opposite(word, relations, sentence[max(0, at - _AROUND) : at + _AROUND + 1], source, found)
             if word.lower in QUALIFIERS and word.stem not in nearest:
                 found.add("qualifier", word)
             if word.stem not in FUNCTION_WORDS and word.lower not in FUNCTION_WORDS:
@@ -178,7 +178,7 @@ def _is_reference(word: str, before: str, after: str) -> bool:
     return word in _ORDINALS and before == "the" and after in _JOINS
 
 
-def _find_opposite(word: Word, relations: Relations, around: list[Word], source: Prose, found: Changes) -> None:
+def _add_opposite(word: Word, relations: Relations, around: list[Word], source: Prose, found: Changes) -> None:
     if relations.opposites.isdisjoint(source.known):
         return
     same = relations.synonyms | {word.stem}

@@ -135,6 +135,16 @@ def test_a_full_disk_counts_no_try_of_a_check(
     assert_counts_are_right()
 
 
+def test_a_check_left_behind_gets_its_turn_after_a_full_disk(
+    tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due(judged(tenant, payload()))
+    checks_run_out()
+    monkeypatch.setattr(jobs.gate, "_is_failing", True)
+    monkeypatch.setattr(jobs.gate, "_until", 0.0)
+    assert llm_run.drain() == 1
+
+
 @pytest.mark.parametrize("place", ["check", "take"])
 def test_a_check_that_was_lost_with_the_database_is_given_back_when_it_answers(
     tenant: Tenant, model: MessagesServer, monkeypatch, place: str

@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import DataError, OperationalError, connection, transaction
+from django.db import DataError, InterfaceError, InternalError, OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
 from django.template.loader import render_to_string
@@ -45,6 +45,9 @@ LOOK_AT_SERVER_SECONDS: Final = 1.5
 LOOK_LOCK_MILLISECONDS: Final = 500
 
 SERVER_KNOWN_SECONDS: Final = 2.0
+
+# Errors of a database that fails. A PostgreSQL database that is read-only raises `InternalError`.
+FAILURES: Final = (InterfaceError, InternalError, OperationalError)
 
 
 def is_unreadable(error: Exception) -> bool:

@@ -9,10 +9,11 @@ from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from handoffaudit.database_faults import FAILURES
 from handoffaudit.handoffs import attempts, db, leases, transitions
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCheck
 from handoffaudit.handoffs.results import JudgedHandoff
@@ -126,7 +127,7 @@ def _take(condition: str, *, alone: bool) -> Job | None:
     [check] = checks
     try:
         handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
-    except (InterfaceError, OperationalError):
+    except FAILURES:
         _lost[token] = Job(token, Handoff(pk=check.handoff_id), CheckKind(check.kind), alone), True
         raise
     return Job(token, handoff, CheckKind(check.kind), alone)
@@ -161,7 +162,7 @@ def release_after(job: Job, error: BaseException) -> None:
         gate.set_failing(is_failing=True)
     try:
         _give_back(job, blameless=blameless)
-    except (InterfaceError, OperationalError):
+    except FAILURES:
         _lost[job.token] = job, blameless
 
 

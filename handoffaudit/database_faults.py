@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import DataError, InterfaceError, InternalError, OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
 from django.template.loader import render_to_string
@@ -46,13 +46,17 @@ LOOK_LOCK_MILLISECONDS: Final = 500
 
 SERVER_KNOWN_SECONDS: Final = 2.0
 
+# Errors of a database that fails. A PostgreSQL database that is read-only raises `InternalError`.
+FAILURES: Final = (InterfaceError, InternalError, OperationalError)
+
 
 def is_unreadable(error: Exception) -> bool:
-    """Return whether the error means that a stored value has a wrong type, or is not UTF-8.
+    """Return whether the error means that a stored value cannot be read, because somebody changed it in the database.
 
-    Only SQLite stores such values, and only if somebody changes a row behind the product's back.
+    SQLite stores values of any type, and texts that are not UTF-8. PostgreSQL stores times that Python does not have.
     """
-    return isinstance(error, TypeError | ValueError | AttributeError) or "Could not decode to UTF-8" in str(error)
+    kinds = (TypeError, ValueError, AttributeError, DataError)
+    return isinstance(error, kinds) or "Could not decode to UTF-8" in str(error)
 
 
 class Cause(StrEnum):

@@ -52,15 +52,8 @@ def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any])
     return event
 
 
-# During an outage, the periodic jobs and the pool of connections fail again every second.
-_OUTAGE_EVENTS: Final = frozenset(
-    {
-        "a task could not use the database",
-        "the sweep could not use the database",
-        "totals for the metrics wait: the database can't be reached",
-        "webhooks wait: the database can't be reached",
-    }
-)
+# During an outage, the periodic jobs and the pool of connections fail again every few seconds.
+_OUTAGE_EVENT: Final = re.compile(r"(?:could not use the database|: the database can't be reached)$")
 _OUTAGE_LOGGERS: Final = frozenset({"psycopg.pool"})
 # Numbers and addresses in memory. Lines that differ only in these are equal.
 _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
@@ -81,7 +74,7 @@ class OutageFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write the record."""
         event = record.msg if isinstance(record.msg, dict) else {}
-        if record.name not in _OUTAGE_LOGGERS and event.get("event") not in _OUTAGE_EVENTS:
+        if record.name not in _OUTAGE_LOGGERS and not _OUTAGE_EVENT.search(str(event.get("event"))):
             return True
         told = f"{event['event']} {event.get('task')} {event.get('error')}" if event else record.getMessage()
         key, now = (record.name, _NUMBERS.sub("", told)), time.monotonic()

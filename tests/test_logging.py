@@ -72,6 +72,8 @@ def test_a_warning_about_an_outage_is_written_once_a_minute() -> None:
     assert written("jobs", swept("file 17 is full"))
     assert written("psycopg.pool", "discarding %s", "<Connection at 0x7f9a>")
     assert not written("jobs", swept("file 18 is full"))
+    waits = {"event": "a delivery waits: the database can't be reached", "error": "file 17 is full"}
+    assert [bool(written("webhooks", waits)) for _ in range(2)] == [True, False]
     assert not written("psycopg.pool", "discarding %s", "<Connection at 0x11c0>")
     # Another cause is news, and each warning about one handoff is its own.
     assert written("jobs", swept("the server is away"))

@@ -358,7 +358,9 @@ def _is_acknowledged(tenant_id: int) -> bool:
     last = closed.order_by("-opened_at").first()
     if last is None or last.acknowledged_by == SYSTEM.name or last.acknowledged_at is None:
         return False
-    return last.acknowledged_at > timezone.now() - QUIET and not _was_answered_since(tenant_id, last.acknowledged_at)
+    # An acknowledgement with a time far in the future was made before the clock was set back.
+    is_recent = abs(timezone.now() - last.acknowledged_at) < QUIET
+    return is_recent and not _was_answered_since(tenant_id, last.acknowledged_at)
 
 
 def _was_answered_since(tenant_id: int, moment: datetime) -> bool:

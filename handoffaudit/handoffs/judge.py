@@ -11,10 +11,11 @@ from typing import Protocol
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.database_faults import FAILURES
 from handoffaudit.handoffs import (
     alerts,
     approvals,
@@ -117,7 +118,7 @@ def judge(lease: Lease) -> int:
     """
     try:
         return _judge_parts(lease)
-    except (InterfaceError, OperationalError) as error:
+    except FAILURES as error:
         judge_leases.note_lost(lease, error)
         raise
 

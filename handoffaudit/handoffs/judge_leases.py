@@ -16,11 +16,12 @@ from datetime import datetime
 from functools import cache
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.database_faults import FAILURES
 from handoffaudit.handoffs import attempts, db, leases, transitions
 from handoffaudit.handoffs.attempts import UNTRIED
 from handoffaudit.handoffs.models import Handoff, JudgeLease, LateResults, ModelCheck, State
@@ -189,7 +190,7 @@ def _take(condition: str, values: list[object], limit: int) -> Lease | None:
     # worker read them during its turn, and froze before the last row, it would keep all other workers waiting.
     try:
         found.extend(_read(keys) if keys else [])
-    except (InterfaceError, OperationalError) as error:
+    except FAILURES as error:
         note_lost(lease, error)
         raise
     for handoff in found:

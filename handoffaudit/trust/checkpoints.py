@@ -79,8 +79,10 @@ def write_due() -> None:
 def _filter_due() -> "QuerySet[Tenant]":
     newest = Seal.objects.filter(tenant=OuterRef("pk")).order_by("-number").values("number")[:1]
     grown = ~Q(checkpoint__audit_number=Coalesce("audit_number", 0)) | ~Q(checkpoint__seal_number=Coalesce("newest", 0))
-    before = timezone.now() - timedelta(seconds=settings.CHECKPOINT_SECONDS)
-    due = Q(checkpoint=None) | (Q(checkpoint__at__lte=before) & grown)
+    now, pause = timezone.now(), timedelta(seconds=settings.CHECKPOINT_SECONDS)
+    # A checkpoint with a time far in the future was written before the clock was set back.
+    is_old = Q(checkpoint__at__lte=now - pause) | Q(checkpoint__at__gt=now + pause)
+    due = Q(checkpoint=None) | (is_old & grown)
     return Tenant.objects.filter(is_sample=False).annotate(newest=Subquery(newest)).filter(due).order_by("pk")
 
 

@@ -11,7 +11,8 @@ from time import sleep
 from typing import Any, NoReturn
 
 import orjson
-from django.db import OperationalError, connection, connections
+import psycopg
+from django.db import InternalError, OperationalError, connection, connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -177,3 +178,8 @@ def checks_run_out() -> None:
 def find_disk_full(*_: object, **__: object) -> NoReturn:
     """Raise the error of a statement for which the database has no room on its disk."""
     raise OperationalError("no room") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def find_read_only(*_: object, **__: object) -> NoReturn:
+    """Raise the error of a statement that PostgreSQL refuses because the database is read-only."""
+    raise InternalError("read-only") from psycopg.errors.ReadOnlySqlTransaction("read-only")

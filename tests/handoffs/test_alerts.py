@@ -206,6 +206,15 @@ def test_who_acknowledged_an_outage_is_told_again_after_the_next_answer_only(ten
 
 
 @pytest.mark.django_db
+def test_an_acknowledgement_before_the_clock_was_set_back_keeps_no_outage_back(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "overloaded")
+    alerts.acknowledge(tenant=tenant, alert=outage(tenant).pk, actor="rui")
+    Alert.objects.update(acknowledged_at=timezone.now() + 2 * alerts.QUIET)
+    assert outage(tenant)
+
+
+@pytest.mark.django_db
 def test_each_tenant_has_its_own_outage(tenant: Tenant, other_tenant: Tenant) -> None:
     for one in (tenant, other_tenant):
         unverified(one)

@@ -24,6 +24,7 @@ from tests.handoffs.support import (
     assert_counts_are_right,
     circular,
     find_disk_full,
+    find_read_only,
     held,
     judged,
     let_leases_expire,
@@ -206,16 +207,17 @@ def test_leases_that_were_lost_with_the_database_are_given_back_when_it_answers(
     assert_counts_are_right()
 
 
+@pytest.mark.parametrize("fail", [find_disk_full, find_read_only])
 @pytest.mark.parametrize("is_alone", [False, True])
-def test_a_full_disk_counts_no_try_of_a_handoff(tenant: Tenant, monkeypatch, settings, is_alone: bool) -> None:
+def test_a_full_disk_counts_no_try_of_a_handoff(tenant: Tenant, monkeypatch, settings, is_alone: bool, fail) -> None:
     batch(tenant, payload(), circular())
     if is_alone:
         take(2)
         let_leases_expire()
     with monkeypatch.context() as patch:
-        patch.setattr(counts, "apply", find_disk_full)
+        patch.setattr(counts, "apply", fail)
         for _ in range(2 * settings.LEASE_TRIES):
-            with pytest.raises(OperationalError):
+            with pytest.raises(DatabaseError):
                 judge.drain()
             tasks.look()
             let_leases_expire()

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -14,7 +14,15 @@ from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import pipeline
-from tests.handoffs.support import assert_counts_are_right, checks_run_out, due, find_disk_full, judged, payload
+from tests.handoffs.support import (
+    assert_counts_are_right,
+    checks_run_out,
+    due,
+    find_disk_full,
+    find_read_only,
+    judged,
+    payload,
+)
 from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db
@@ -135,27 +143,40 @@ def test_a_full_disk_counts_no_try_of_a_check(
     assert_counts_are_right()
 
 
+def test_a_check_left_behind_gets_its_turn_after_a_full_disk(
+    tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due(judged(tenant, payload()))
+    checks_run_out()
+    monkeypatch.setattr(jobs.gate, "_is_failing", True)
+    monkeypatch.setattr(jobs.gate, "_until", 0.0)
+    assert llm_run.drain() == 1
+
+
+def lose_database(*_: object, **__: object) -> None:
+    raise OperationalError("gone")
+
+
+@pytest.mark.parametrize("fail", [lose_database, find_read_only])
 @pytest.mark.parametrize("place", ["check", "take"])
 def test_a_check_that_was_lost_with_the_database_is_given_back_when_it_answers(
-    tenant: Tenant, model: MessagesServer, monkeypatch, place: str
+    tenant: Tenant, model: MessagesServer, monkeypatch, place: str, fail
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OperationalError("gone")
-
     judged(tenant, payload())
     with monkeypatch.context() as patch:
         patch.setattr(leases, "end", fail)
         patch.setattr(*((counts, "apply", fail) if place == "check" else (Handoff.objects, "select_related", fail)))
-        with nullcontext() if place == "check" else pytest.raises(OperationalError):
+        with nullcontext() if place == "check" else pytest.raises(DatabaseError):
             llm_run.drain()
         assert ModelCheck.objects.exclude(claim=None).exists()
-        with pytest.raises(OperationalError):
+        with pytest.raises(DatabaseError):
             tasks.look()
     monkeypatch.setattr(notify, "consumes", lambda _: False)
     tasks.look()
     row = ModelCheck.objects.get()
     assert (row.claim, row.claim_expires_at < timezone.now() + timedelta(seconds=15)) == (None, True)
     checks_run_out()
+    monkeypatch.setattr(jobs.gate, "_until", 0.0)
     assert llm_run.drain() == 1
     assert_counts_are_right()
 

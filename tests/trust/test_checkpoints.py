@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from handoffaudit import env
 from handoffaudit.accounts.models import AuditEntry, Tenant
@@ -75,6 +77,15 @@ def test_a_checkpoint_is_written_once_and_again_when_something_grew(tenant: Tena
     Checkpoint.objects.update(at="2026-01-01T00:00Z")
     checkpoints.write_due()
     Checkpoint.objects.update(at="2026-01-01T00:00Z")
+    checkpoints.write_due()
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_a_clock_that_was_ahead_stops_no_checkpoint(tenant: Tenant, file: Path) -> None:
+    history_with_checkpoint(tenant)
+    judged(tenant, payload())
+    seal_all()
+    Checkpoint.objects.update(at=timezone.now() + timedelta(days=400))
     checkpoints.write_due()
     assert len(file.read_text().splitlines()) == 2
 

@@ -3,15 +3,17 @@
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from handoffaudit.database_faults import FAILURES
 from handoffaudit.handoffs import attempts, db, leases, transitions
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCheck
 from handoffaudit.handoffs.results import JudgedHandoff
@@ -60,16 +62,15 @@ class _Gate:
         self._is_failing = False
         self._until = 0.0
 
-    def admit(self) -> bool:
-        """Return whether a check may begin now. While checks fail, the next check must wait for the pause."""
+    def admit(self, take: "Callable[[], Job | None]") -> "Job | None":
+        """Return the result of `take`. While checks fail, return None if another check began during the pause."""
+        if not self._is_failing:
+            return take()
         with self._lock:
-            if not self._is_failing:
-                return True
-            now = time.monotonic()
-            admitted = now >= self._until
-            if admitted:
-                self._until = now + self.PAUSE_SECONDS
-            return admitted
+            job = take() if time.monotonic() >= self._until else None
+            if job:
+                self._until = time.monotonic() + self.PAUSE_SECONDS
+            return job
 
     def set_failing(self, *, is_failing: bool) -> None:
         with self._lock:
@@ -92,7 +93,8 @@ def take() -> Job | None:
     Leasing does not count as a try; `release` counts a failed check. If a worker dies with several checks, the cause is
     unknown, so no try is counted for any of the checks.
     """
-    return _take("(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))", alone=False)
+    is_free = "(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))"
+    return gate.admit(partial(_take, is_free, alone=False))
 
 
 def take_left_behind() -> Job | None:
@@ -100,7 +102,7 @@ def take_left_behind() -> Job | None:
 
     Leasing counts as a try. The caller must make no other check at the same time.
     """
-    return _take("claim_expires_at < %s AND claim IS NOT NULL", alone=True)
+    return gate.admit(partial(_take, "claim_expires_at < %s AND claim IS NOT NULL", alone=True))
 
 
 def is_any_left_behind() -> bool:
@@ -110,8 +112,6 @@ def is_any_left_behind() -> bool:
 
 
 def _take(condition: str, *, alone: bool) -> Job | None:
-    if not gate.admit():
-        return None
     with transaction.atomic():
         token, checks = leases.take_first(
             ModelCheck,
@@ -127,7 +127,7 @@ def _take(condition: str, *, alone: bool) -> Job | None:
     [check] = checks
     try:
         handoff = Handoff.objects.select_related("tenant").get(pk=check.handoff_id)
-    except (InterfaceError, OperationalError):
+    except FAILURES:
         _lost[token] = Job(token, Handoff(pk=check.handoff_id), CheckKind(check.kind), alone), True
         raise
     return Job(token, handoff, CheckKind(check.kind), alone)
@@ -162,7 +162,7 @@ def release_after(job: Job, error: BaseException) -> None:
         gate.set_failing(is_failing=True)
     try:
         _give_back(job, blameless=blameless)
-    except (InterfaceError, OperationalError):
+    except FAILURES:
         _lost[job.token] = job, blameless
 
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.data import DataJudge
-from handoffaudit.validation.layers.grounding.derived import SourceOperands
+from handoffaudit.validation.layers.grounding.derived import SourceOperands, scaled_numbers_in
 from handoffaudit.validation.layers.grounding.mentions import SourceNames
 from handoffaudit.validation.layers.grounding.records import (
     MAX_FACTS,
@@ -25,7 +25,6 @@ from handoffaudit.validation.layers.grounding.values import (
     fold_case,
     moments_in,
     readings_of,
-    scaled_numbers_in,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import (
     COUNTRY_CODES,

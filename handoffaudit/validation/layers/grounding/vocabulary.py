@@ -27,6 +27,36 @@ MONTHS = {
     for name in names
 }
 
+# The months of other languages, as their dates name them: `17. Februar 2026`, `3 de mayo`, `9 marca`.
+_ABROAD = (
+    "januar jänner janvier enero gennaio janeiro januari stycznia ocak",
+    "februar février febrero febbraio fevereiro februari lutego şubat",
+    "märz mars marzo março maart marca mart",
+    "april avril abril aprile kwietnia nisan",
+    "mai mayo maggio maio mei maja may\u0131s",
+    "juni juin junio giugno junho czerwca haziran",
+    "juli juillet julio luglio julho lipca temmuz",
+    "august août agosto augustus sierpnia ağustos",
+    "september septembre septiembre settembre setembro września eylül",
+    "oktober octobre octubre ottobre outubro października ekim",
+    "november novembre noviembre novembro listopada kas\u0131m",
+    "dezember décembre diciembre dicembre dezembro december grudnia aral\u0131k",
+)
+
+_MONTHS_ABROAD = {name: number for number, names in enumerate(_ABROAD, start=1) for name in names.split()}
+
+_ALL_MONTHS = MONTHS | _MONTHS_ABROAD
+
+
+def _pattern_of(names: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(names, key=len, reverse=True))})\\b"
+
+
+MONTH = _pattern_of(map(str.capitalize, MONTHS)) + r"\.?"
+
+# With a capital letter, `Mars` is a planet.
+LOCAL_MONTH = _pattern_of({*_MONTHS_ABROAD, *map(str.capitalize, _MONTHS_ABROAD)} - {"Mars"})
+
 NUMBER_WORDS = {
     "two": 2,
     "three": 3,
@@ -152,7 +182,7 @@ def days_of(text: str) -> list[Day]:
     3/4/2024 may mean two days.
     """
     figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:40])]
-    month = next((MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in MONTHS), None)
+    month = next((_ALL_MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in _ALL_MONTHS), None)
     if month is not None:
         year = next((figure for figure in figures if figure > _LAST_DAY), None)
         day = next((figure for figure in figures if figure <= _LAST_DAY), None)

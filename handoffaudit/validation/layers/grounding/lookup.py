@@ -51,6 +51,17 @@ _FEWEST_CAPITALS = 2
 
 _QUARTER = re.compile(r"q([1-4])|([1-4])q")
 
+_SEPARATORS = re.compile(r"[\W_]+")
+
+# Shorter runs of letters and digits stand side by side by chance.
+_SHORTEST_JOINED = 5
+
+_FEWEST_GROUPED = 7
+
+_OF_PHONE_NUMBER = frozenset("0123456789 +-/()")
+
+_SPACED_AMOUNT = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?:,\d{1,2})?(?!\d)")
+
 _CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
 
 _CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
@@ -113,6 +124,8 @@ class Lookup:
         if number:
             plain = at >= 0 and number.step <= 1
             found = self._at(at, len(value.figure)) if plain else self._number(value, number)
+            if found is _MISSING and self._is_grouped(value):
+                return Found("grounded")
             if found and found.status != "ungrounded":
                 self._grounded.append(value)
             return found
@@ -274,7 +287,37 @@ class Lookup:
         at = self.index.folded.find(wanted)
         if at >= 0:
             return self._at(at, len(wanted))
-        return _MISSING
+        # The sources may have `LH 454` for LH454, groups of an account number without blanks, and `spo2` as a key.
+        joined = fold_case(_SEPARATORS.sub("", wanted))
+        is_known = len(joined) >= _SHORTEST_JOINED and self.index.nearby.has_joined(joined)
+        return Found("grounded") if is_known or wanted in self.index.words else _MISSING
+
+    def _is_grouped(self, value: TextValue) -> bool:
+        """Return whether the value is a group of a longer number, or of an amount, that the sources write otherwise.
+
+        For example, `(415) 555-0132` is `4155550132`, `0711 20500` is `+49 711 20500`, and `1 299,99` is `1299.99`.
+        """
+        for match in _SPACED_AMOUNT.finditer(self.text, max(0, value.start - _NEAR), value.end + _NEAR):
+            if match.start() <= value.start and value.end <= match.end():
+                plain = float(match.group().replace(" ", "").replace(",", "."))
+                if plain in self.index.numbers:
+                    return True
+        if not self.tries or value.unit or not value.figure.isdecimal():
+            return False
+        text, start, end = self.text, value.start, value.end
+        lowest, highest = start - _NEAR, end + _NEAR
+        while start > max(0, lowest) and text[start - 1] in _OF_PHONE_NUMBER:
+            start -= 1
+        while end < min(len(text), highest) and text[end] in _OF_PHONE_NUMBER:
+            end += 1
+        digits = _SEPARATORS.sub("", text[start:end].replace("(0)", ""))
+        if not _FEWEST_GROUPED <= len(digits) <= _NEAR:
+            return False
+        self.tries -= 1
+        local = digits.lstrip("0")
+        is_abroad = digits.startswith("00") or "+" in text[start:end]
+        wanted = (digits, local, *(local[size:] for size in (1, 2, 3) if is_abroad))
+        return any(self.index.nearby.has_joined(one, 4) for one in wanted if len(one) >= _FEWEST_GROUPED)
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {

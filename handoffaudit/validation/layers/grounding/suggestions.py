@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 
 from handoffaudit.validation.layers.grounding.values import (
     Number,
@@ -34,6 +34,10 @@ _FEWEST_FIGURES = 3
 _HOUR = 60
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+
+_RUNS = re.compile(r"\d+|[^\W\d_]+")
+
+_MOST_PLACES = 6
 
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 
@@ -103,6 +107,27 @@ class Nearby:
     def __init__(self, text: str) -> None:
         self._text = text
         self._names: dict[str, _Written] = {}
+
+    @cached_property
+    def _joined(self) -> tuple[str, frozenset[int]]:
+        """Return the letters and digits of the text without anything between them, and the borders of their runs."""
+        runs = _RUNS.findall(fold_case(self._text))
+        return "".join(runs), frozenset(accumulate(map(len, runs), initial=0))
+
+    def has_joined(self, wanted: str, prefix: int = 0) -> bool:
+        """Return whether neighbouring runs of letters and of digits join to `wanted`: `de89` and `3704` to `de893704`.
+
+        Up to `prefix` characters of the first run may stand before `wanted`.
+        """
+        text, borders = self._joined
+        at = text.find(wanted)
+        for _ in range(_MOST_PLACES):
+            if at < 0:
+                return False
+            if at + len(wanted) in borders and not borders.isdisjoint(range(at - prefix, at + 1)):
+                return True
+            at = text.find(wanted, at + 1)
+        return False
 
     def number(self, value: TextValue, number: Number) -> str:
         """Return an amount of nearly the same size, with a shifted decimal point, or with one wrong digit.

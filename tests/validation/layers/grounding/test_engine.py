@@ -53,6 +53,30 @@ def test_another_spelling_is_grounded(claim: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "claim", "wrong"),
+    [
+        ("IBAN: DE89370400440532013000", "to DE89 3704 0044 0532 0130 00", "to DE89 3704 0044 0532 0103 00"),
+        ("paid to DE89 3704 0044 0532 0130 00", "to DE89370400440532013000", "to DE89370400440532010300"),
+        ("phone 4155550132", "call (415) 555-0132", "call (415) 555-0123"),
+        ("Tel. 0176 5550 1234", "call +49 176 55501234", "call +49 176 55501243"),
+        ("phone +49 711 2050-0", "Tel. 0711 / 20 50-0", "Tel. 0711 / 20 60-0"),
+        ("phone +34 612 345 678", "call 0034 612345678", "call 0034 612345687"),
+        ("flight LH 454", "on flight LH454", "on flight LH445"),
+        ("the amount is 1299.99", "na kwotę 1 299,99 zł", "na kwotę 1 929,99 zł"),
+        ("policy AU-2291-77", "for policy AU-2291-77", "for policy AU-2219-77"),
+        ("on 14 March 2026", "on 2026-03-14", "on 15 March 2026"),
+        ("due 2026-03-19", "bis zum 19. März 2026", "bis zum 29. März 2026"),
+    ],
+)
+def test_numbers_and_days_in_other_forms_are_grounded_only_if_they_are_the_same(
+    given: str, claim: str, wrong: str
+) -> None:
+    index = SourceIndex.of([Source("context.page", given)])
+    assert {mark.status for mark in ground(claim, index, restates=False)} == {"grounded"}
+    assert "ungrounded" in {mark.status for mark in ground(wrong, index, restates=False)}
+
+
+@pytest.mark.parametrize(
     "claim",
     ["2026-11-02T09:30:00Z", "2026-11-02T09:30:00.000Z", "2026-11-02 09:30", "on November 2nd, 2026 at 9:30 AM"],
 )

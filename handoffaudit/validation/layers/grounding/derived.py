@@ -7,7 +7,8 @@ claims. For the remaining numbers, the module searches for a derivation and retu
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice
+from functools import cached_property
+from itertools import accumulate, combinations, islice, permutations
 
 from handoffaudit.validation.layers.grounding.values import Number, readings_of
 from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, NUMBER_WORDS
@@ -17,6 +18,8 @@ _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
 # Ten is not included, because an extra zero is a typical mistake.
 _TIMES = (2, 3, 4, 5, 6, 7, 8, 9, 11, 12)
+_MAX_FACTORS = 24
+_FEWEST_STEPS = 1e4
 _LONGEST_RUN = 12
 _SHORTEST_RUN = 3
 # Sums of larger floats are too inexact to prove a derivation.
@@ -124,6 +127,24 @@ class Operands:
         self._places: dict[float, _Places] = {}
         self._by_place: dict[float, dict[int, float]] = {}
 
+    @cached_property
+    def _products(self) -> list[float]:
+        numbers = [number for number in self.numbers[:_MAX_FACTORS] if number not in (0, 1, 10, 100)]
+        products = [one * other for one, other in combinations(numbers, 2)]
+        return sorted([*products, *(one / other for one, other in permutations(numbers, 2))])
+
+    def product(self, claimed: Number) -> str:
+        """Return whether two numbers multiply or divide to a claimed number of five figures or more, as a text.
+
+        One of the two may be a percentage. Numbers with fewer figures would often be such a product by chance.
+        """
+        if claimed.value < _FEWEST_STEPS * claimed.step:
+            return ""
+        for times in (1, 100):
+            if _find_within(claimed.value * times, claimed.step * times * _HALF, self._products) is not None:
+                return "product of two numbers"
+        return ""
+
     def places(self, step: float) -> _Places:
         found = self._places.get(step)
         if found is None:
@@ -193,7 +214,7 @@ class Derivation:
             return way
         if given.runs.may_come_to(claimed) and (way := _sum_of_run(claimed, given.numbers)):
             return way
-        return _mean(claimed, given)
+        return _mean(claimed, given) or given.product(claimed)
 
     def _pair(self, claimed: Number, given: Operands) -> str:
         operands, by_place = self._operands(given), given.by_place(claimed.step)

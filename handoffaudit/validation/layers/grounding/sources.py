@@ -57,6 +57,9 @@ _WORDS = re.compile(r"\w+")
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 
+# The unit of `30000 ms` and 68 °F, or the end of a key such as `weight_g`, or a whole key in JSON.
+_UNIT = re.compile(r"(?:\d[ -]?\u00b0? ?|[_\"])([a-z]{1,12})(?![^\W_])")
+
 _CODE = re.compile(r"\b[A-Z]{2}\b")
 
 _PUNCTUATION_TO_SPACE = bytes(code if chr(code).isalnum() else ord(" ") for code in range(128)) + bytes(128)
@@ -263,6 +266,15 @@ class SourceIndex:
     @cached_property
     def _distinct(self) -> frozenset[str]:
         return frozenset(self._in_order)
+
+    def has_unit(self, unit: str) -> bool:
+        """Return whether the sources have a unit, given in lower case, behind a figure or as a part of a key."""
+        return unit in self._units
+
+    @cached_property
+    def _units(self) -> frozenset[str]:
+        keys = _SEPARATOR.join(source.keys for source in self.sources if source.keys)
+        return frozenset([*_UNIT.findall(self.folded), *plain_words(keys)])
 
     def spelled(self, word: str) -> str:
         """Return a lower-case word in its first spelling in the sources, or an empty string if they lack the word."""

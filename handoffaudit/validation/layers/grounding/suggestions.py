@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, islice
 
@@ -15,7 +16,14 @@ from handoffaudit.validation.layers.grounding.values import (
     number_of,
     plain_figure,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays
+from handoffaudit.validation.layers.grounding.vocabulary import (
+    ZONES,
+    Day,
+    KnownDays,
+    is_foreign,
+    minutes_of,
+    offset_of,
+)
 
 _MOST_AMOUNTS = 100
 
@@ -35,9 +43,20 @@ _HOUR = 60
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
+_EPOCH = re.compile(r"(?<![\w.])(?=[1-3])(\d{10})(?:\d{3})?(?![\w.])")
+
+_ZONED_TIME = re.compile(
+    rf"(\d\d?:[0-5]\d)(?::[0-5]\d(?:[.,]\d{{1,9}})?)?( ?[AaPp][Mm])? ?"
+    rf"([+-]\d\d:?[0-5]\d|(?:{'|'.join(ZONES)}))(?![\w:])"
+)
+
 _RUNS = re.compile(r"\d+|[^\W\d_]+")
 
 _MOST_PLACES = 6
+
+_MOST_EPOCHS = 1_000
+
+_MINUTES_OF_DAY = 24 * 60
 
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 
@@ -107,6 +126,26 @@ class Nearby:
     def __init__(self, text: str) -> None:
         self._text = text
         self._names: dict[str, _Written] = {}
+
+    @cached_property
+    def is_foreign(self) -> bool:
+        return is_foreign(self._text)
+
+    @cached_property
+    def epochs(self) -> list[datetime]:
+        """Return the moments of the text in seconds or milliseconds since 1970."""
+        found = islice(_EPOCH.finditer(self._text), _MOST_EPOCHS)
+        return [datetime.fromtimestamp(int(match[1]), UTC) for match in found]
+
+    @cached_property
+    def utc_minutes(self) -> frozenset[int]:
+        """Return the times of day in UTC, as minutes, of all times with a zone and of all `epochs`."""
+        found = {one.hour * 60 + one.minute for one in self.epochs}
+        for match in islice(_ZONED_TIME.finditer(self._text), _MOST_AMOUNTS):
+            minutes = minutes_of(match[1] + (match[2] or ""))
+            if minutes is not None:
+                found.add((minutes - offset_of(match[3])) % _MINUTES_OF_DAY)
+        return frozenset(found)
 
     @cached_property
     def _joined(self) -> tuple[str, frozenset[int]]:

@@ -25,8 +25,8 @@ _FIGURES = re.compile(
     rf"""[0-9](?:
     (?P<date>\d{{3}}[-/]\d\d?[-/]\d\d?(?!\d)|\d?/\d\d?/(?:\d{{4}}|\d\d)(?!\d)|\d?\.\d\d?\.\d{{4}}(?!\d)
         |\d{{3}},?[ ]{MONTH}(?:[ ]\d\d?(?!\d))?
-        |\d?{_ORDINAL}?[ ](?:of[ ])?{MONTH}(?:,?[ ]\d{{4}}(?!\d))?
-        |\d?(?:\.|er|º)?[ ](?:de[ ])?{LOCAL_MONTH}(?:[ ](?:de[ ])?\d{{4}}(?!\d))?
+        |\d?(?:{_ORDINAL}|\.|er|º)?[ ](?:(?<!\.[ ])(?:of[ ])?{MONTH}(?:,?[ ]\d{{4}}(?!\d))?
+            |(?:de[ ])?{LOCAL_MONTH}(?:[ ](?:de[ ])?\d{{4}}(?!\d))?)
         |\d{{3}}年\d\d?月\d\d?日)
     |(?P<time>\d?:[0-5]\d(?::[0-5]\d)?(?!\d)(?:{_AMPM})?|\d?{_AMPM})
     |(?P<number>\d{{0,60}}(?:[.,]\d{{1,60}}){{0,20}})
@@ -57,10 +57,11 @@ _UNSPACED = "\u2e80"
 # In a text that is not JSON, a backslash before a lower-case word begins a command of LaTeX, such as `\nu`.
 _CODE_POINT = re.compile(r"\\u[0-9a-fA-F]{4}")
 _ESCAPE = re.compile(rf"{_CODE_POINT.pattern}|\\x[0-9a-fA-F]{{2}}|(?:\\[nrt])+(?![a-z])")
-_REST_OF_TOKEN = re.compile(rf"(?:[^\W{_UNSPACED}-\uffff]|-)*")
+_REST_OF_TOKEN = re.compile(rf"(?:[^\W{_UNSPACED}-\uffff]+|-+)*")
 
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
+_MOMENT = frozenset({"date", "time"})
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
 _END_OF_NAME = ".'\u2019&-"
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
@@ -197,42 +198,34 @@ def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
         if moment and (start - 1 == day or not text[start - 2 : start - 1].isalnum()):
             done = moment.end()
             yield TextValue("time", start, moment.end(1), moment[1])
-        elif _is_joined(before) or before in "_#" or (form in _AMOUNT and (after == "_" or _is_joined(after))):
+        elif (
+            (before.isalnum() and before < _UNSPACED)
+            or before in "_#"
+            or (form in _AMOUNT and (after == "_" or (after.isalpha() and after < _UNSPACED)))
+        ):
             start, end = _identifier_around(text, start, end)
             done = end
             value = _identifier(text[start:end], start)
             if value:
                 yield value
-        elif form == "date":
-            yield TextValue("date", start, end, match.group())
+        elif form in _MOMENT:
+            yield TextValue("date" if form == "date" else "time", start, end, match.group())
             day = end
-        elif form == "time":
-            yield TextValue("time", start, end, match.group())
-        elif amounts and (amount := _amount(text, match)):
-            done = amount.end
-            yield amount
-
-
-def _amount(text: str, match: re.Match[str]) -> TextValue | None:
-    """Return a number, or the identifier that a number ends (`INV-2026-0417`), or None for `top-10`."""
-    start, end = match.span()
-    if start > 1 and text[start - 1] == "-" and text[start - 2].isalpha():
-        start, end = _identifier_around(text, start, end)
-        return TextValue("identifier", start, end, text[start:end]) if _CODE.fullmatch(text, start, end) else None
-    whole, unit = match.group(), match["unit"] or ""
-    return TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
-
-
-def _is_joined(sign: str) -> bool:
-    """Return whether a figure beside this letter or digit is part of a longer token."""
-    return sign.isalnum() and sign < _UNSPACED
+        elif before == "-" and start > 1 and text[start - 2].isalpha():
+            start, end = _identifier_around(text, start, end)
+            if amounts and _CODE.fullmatch(text, start, end):
+                done = end
+                yield TextValue("identifier", start, end, text[start:end])
+        elif amounts:
+            whole, unit = match.group(), match["unit"] or ""
+            yield TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
 
 
 def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
     lowest, highest = max(0, start - _MAX_TOKEN), min(len(text), end + _MAX_TOKEN)
-    while start > lowest and (_is_joined(text[start - 1]) or text[start - 1] in "_-#"):
+    while start > lowest and ((sign := text[start - 1]) in "_-#" or (sign.isalnum() and sign < _UNSPACED)):
         start -= 1
-    rest = _IBAN.match(text, start) or _REST_OF_TOKEN.match(text, end, highest)
+    rest = (end - start <= 4 and _IBAN.match(text, start)) or _REST_OF_TOKEN.match(text, end, highest)
     end = rest.end() if rest else end
     while end > start and text[end - 1] in "_-":
         end -= 1

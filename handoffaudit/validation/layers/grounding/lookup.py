@@ -28,7 +28,6 @@ from handoffaudit.validation.layers.grounding.vocabulary import (
     flat_text,
     is_foreign,
     minutes_of,
-    same_day,
 )
 from handoffaudit.validation.text import lower_in_place
 
@@ -195,7 +194,7 @@ class Lookup:
             year, month, _ = day
             if day[2] is None and year and month and self.index.find(f"{year}-{month:02}") >= 0:
                 return self._locate_text(f"{year}-{month:02}")
-            if any(same_day(day, (one.year, one.month, one.day)) for one in self.index.nearby.epochs):
+            if self.index.nearby.days_of_epochs.first(day) is not None:
                 return Found("derived", "a time in seconds since 1970")
         return _MISSING
 
@@ -350,7 +349,9 @@ class Lookup:
         if _ONE_GROUP.fullmatch(value.figure):
             found = self._number(value, Number(number.value * 1e3, 1.0)) if is_foreign(self.text) else _MISSING
             return found if found is not _MISSING else None
-        if number.step == 1 and _SMALLEST_GROUPED <= number.value < _LONG_NUMBER and self.index.nearby.is_foreign:
+        may_group = self.tries and number.step == 1 and _SMALLEST_GROUPED <= number.value < _LONG_NUMBER
+        if may_group and self.index.nearby.is_foreign:
+            self.tries -= 1
             written = f"{number.value:,.0f}".replace(",", ".")
             at = self.index.find(written)
             return self._at(at, len(written)) if at >= 0 else None

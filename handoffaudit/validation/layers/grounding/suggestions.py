@@ -54,6 +54,8 @@ _RUNS = re.compile(r"\d+|[^\W\d_]+")
 
 _MOST_PLACES = 6
 
+_MOST_JOINS = 1_000
+
 _MOST_EPOCHS = 1_000
 
 _MINUTES_OF_DAY = 24 * 60
@@ -126,6 +128,8 @@ class Nearby:
     def __init__(self, text: str) -> None:
         self._text = text
         self._names: dict[str, _Written] = {}
+        # Each search for joined runs may read the whole text.
+        self._joins = _MOST_JOINS
 
     @cached_property
     def is_foreign(self) -> bool:
@@ -136,6 +140,10 @@ class Nearby:
         """Return the moments of the text in seconds or milliseconds since 1970."""
         found = islice(_EPOCH.finditer(self._text), _MOST_EPOCHS)
         return [datetime.fromtimestamp(int(match[1]), UTC) for match in found]
+
+    @cached_property
+    def days_of_epochs(self) -> KnownDays:
+        return KnownDays((one.year, one.month, one.day) for one in self.epochs)
 
     @cached_property
     def utc_minutes(self) -> frozenset[int]:
@@ -158,6 +166,9 @@ class Nearby:
 
         Up to `prefix` characters of the first run may stand before `wanted`.
         """
+        if self._joins <= 0:
+            return False
+        self._joins -= 1
         text, borders = self._joined
         at = text.find(wanted)
         for _ in range(_MOST_PLACES):

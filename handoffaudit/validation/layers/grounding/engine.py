@@ -19,6 +19,7 @@ from handoffaudit.validation.layers.grounding.values import (
     blank_escapes,
     values_in,
 )
+from handoffaudit.validation.layers.grounding.vocabulary import is_foreign
 from handoffaudit.validation.layers.grounding.wording_judge import judge_wording
 from handoffaudit.validation.layers.grounding.wording_text import speaks
 from handoffaudit.validation.text import PlainText
@@ -99,6 +100,9 @@ def _ground(text: str, index: SourceIndex, most: int, *, statements: bool, whole
         restates, wording = judge_wording(text, index, whole=whole)
     elif statements and len(text) <= _MOST_JUDGED and _is_descriptive(text):
         restates = True
+    if restates and is_foreign(text):
+        # Both judges know only English words.
+        restates, wording = False, []
     marks = [_mark(lookup, value, one, restates=restates) for value, one in found]
     if judge is not None and restates:
         wording = data_marks(text, judge, values, marks)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import msgspec
 
 from handoffaudit.validation.claims import Status
-from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, find_rounded
+from handoffaudit.validation.layers.grounding.derived import EXPONENT, Derivation, as_share, find_rounded
 from handoffaudit.validation.layers.grounding.forms import Form, TextForms
-from handoffaudit.validation.layers.grounding.sources import EXPONENT, SourceIndex
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
 from handoffaudit.validation.layers.grounding.values import (
     Number,
@@ -22,8 +22,11 @@ from handoffaudit.validation.layers.grounding.values import (
 from handoffaudit.validation.layers.grounding.vocabulary import (
     QUARTERS,
     WORDS_OF_NUMBERS,
+    ZONES,
+    conversions_of,
     days_of,
     flat_text,
+    is_foreign,
     minutes_of,
 )
 from handoffaudit.validation.text import lower_in_place
@@ -50,6 +53,32 @@ _LONGEST_ACRONYM = 6
 _FEWEST_CAPITALS = 2
 
 _QUARTER = re.compile(r"q([1-4])|([1-4])q")
+
+_SEPARATORS = re.compile(r"[\W_]+")
+
+# Shorter runs of letters and digits stand side by side by chance.
+_SHORTEST_JOINED = 5
+
+_FEWEST_GROUPED = 7
+
+_OF_PHONE_NUMBER = frozenset("0123456789 +-/()")
+
+_SPACED_AMOUNT = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})+(?:,\d{1,2})?(?!\d)")
+
+# A unit may stand behind the last of several numbers: `40 x 30 x 15 cm`, `2-8 kg`.
+_UNIT = re.compile(r"(?: ?[x\u00d7\u2013-] ?\d[\d.,]*)*[ -]?(\u00b0 ?[CF]\b|[$\u20ac\u00a3]|[^\W\d_]{1,12})")
+
+_MONEY_SIGNS = ("$", "\u20ac", "\u00a3")
+
+_MONEY_BEFORE = re.compile(r"(?:[$\u20ac\u00a3]|\b(?:EUR|USD|GBP|PLN|CHF|CAD|AUD)) ?[\d.,]+$")
+
+_ONE_GROUP = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+
+_SMALLEST_GROUPED = 1_000
+
+_ZONE = re.compile(r"(?::\d\d)? ?\(?([A-Z]{1,4})\b")
+
+_MINUTES_OF_DAY = 24 * 60
 
 _CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
 
@@ -113,6 +142,8 @@ class Lookup:
         if number:
             plain = at >= 0 and number.step <= 1
             found = self._at(at, len(value.figure)) if plain else self._number(value, number)
+            if found is _MISSING:
+                found = self._otherwise(value, number)
             if found and found.status != "ungrounded":
                 self._grounded.append(value)
             return found
@@ -159,6 +190,12 @@ class Lookup:
         places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
         if places:
             return self._locate_text(list(self.index.days.values())[min(places)])
+        for day in claimed:
+            year, month, _ = day
+            if day[2] is None and year and month and self.index.find(f"{year}-{month:02}") >= 0:
+                return self._locate_text(f"{year}-{month:02}")
+            if self.index.unmasked.days_of_epochs.first(day) is not None:
+                return Found("derived", "a time in seconds since 1970")
         return _MISSING
 
     def time(self, value: TextValue) -> Found | None:
@@ -167,7 +204,12 @@ class Lookup:
             return None
         if minutes in self.index.minutes:
             return self._locate_text(self.index.minutes[minutes])
-        return _MISSING
+        zone = _ZONE.match(self.text, value.end)
+        offset = ZONES.get(zone[1]) if zone else None
+        if offset is None and not self.index.unmasked.epochs:
+            return _MISSING
+        utc = (minutes - (offset or 0)) % _MINUTES_OF_DAY
+        return Found("derived", "the same time in UTC") if utc in self.index.unmasked.utc_minutes else _MISSING
 
     def name(self, value: TextValue) -> Found | None:
         words = name_words(value.text)
@@ -275,7 +317,75 @@ class Lookup:
         if at >= 0:
             return self._at(at, len(wanted))
         written = self.index.numbers.get(float(wanted)) if EXPONENT.fullmatch(wanted) else None
-        return _MISSING if written is None else self._locate_text(written)
+        if written is not None:
+            return self._locate_text(written)
+        # The sources may have `LH 454` for LH454, groups of an account number without blanks, and `spo2` as a key.
+        joined = fold_case(_SEPARATORS.sub("", wanted))
+        is_known = len(joined) >= _SHORTEST_JOINED and self.index.unmasked.has_joined(joined)
+        return Found("grounded") if is_known or wanted in self.index.words else _MISSING
+
+    def _otherwise(self, value: TextValue, number: Number) -> Found:
+        """Return the result for a number that the sources may have in another unit or in other groups of figures.
+
+        The number may also be the sum or the mean of a column of structured data.
+        """
+        if self._is_grouped(value):
+            return Found("grounded")
+        thousands = self._thousands(value, number)
+        if thousands:
+            return thousands
+        judge = self.index.judge
+        if judge is not None and find_rounded(number, judge.records.totals) is not None:
+            return Found("derived", "the sum or the mean of a column")
+        text, end = self.text, value.start + len(value.figure)
+        unit = _UNIT.match(text, end)
+        money = text[value.start - 1 : value.start] in _MONEY_SIGNS or _MONEY_BEFORE.search(text, max(0, end - 30), end)
+        for other, factor, summand in conversions_of("$" if money else unit[1] if unit else ""):
+            step = number.step * factor
+            near = find_rounded(Number(number.value * factor + summand, step), self.index.in_order_of_size)
+            if near and step <= near / 10 and other in self.index.units:
+                return Found("derived", f"converted from {self.index.numbers[near]}")
+        return _MISSING
+
+    def _thousands(self, value: TextValue, number: Number) -> Found | None:
+        """Return the result for a number such as `3.400` if the dot separates thousands, as in many languages."""
+        if _ONE_GROUP.fullmatch(value.figure):
+            found = self._number(value, Number(number.value * 1e3, 1.0)) if is_foreign(self.text) else _MISSING
+            return found if found is not _MISSING else None
+        may_group = self.tries and number.step == 1 and _SMALLEST_GROUPED <= number.value < _LONG_NUMBER
+        if may_group and self.index.unmasked.is_foreign:
+            self.tries -= 1
+            written = f"{number.value:,.0f}".replace(",", ".")
+            at = self.index.find(written)
+            return self._at(at, len(written)) if at >= 0 else None
+        return None
+
+    def _is_grouped(self, value: TextValue) -> bool:
+        """Return whether the value is a group of a longer number, or of an amount, that the sources write otherwise.
+
+        For example, `(415) 555-0132` is `4155550132`, `0711 20500` is `+49 711 20500`, and `1 299,99` is `1299.99`.
+        """
+        for match in _SPACED_AMOUNT.finditer(self.text, max(0, value.start - _NEAR), value.end + _NEAR):
+            if match.start() <= value.start and value.end <= match.end():
+                plain = float(match.group().replace(" ", "").replace(",", "."))
+                if plain in self.index.numbers:
+                    return True
+        if not self.tries or value.unit or not value.figure.isdecimal():
+            return False
+        text, start, end = self.text, value.start, value.end
+        lowest, highest = start - _NEAR, end + _NEAR
+        while start > max(0, lowest) and text[start - 1] in _OF_PHONE_NUMBER:
+            start -= 1
+        while end < min(len(text), highest) and text[end] in _OF_PHONE_NUMBER:
+            end += 1
+        digits = _SEPARATORS.sub("", text[start:end].replace("(0)", ""))
+        if not _FEWEST_GROUPED <= len(digits) <= _NEAR:
+            return False
+        self.tries -= 1
+        local = digits.lstrip("0")
+        is_abroad = digits.startswith("00") or "+" in text[start:end]
+        wanted = (digits, local, *(local[size:] for size in (1, 2, 3) if is_abroad))
+        return any(self.index.unmasked.has_joined(one, 4) for one in wanted if len(one) >= _FEWEST_GROUPED)
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {

@@ -63,6 +63,12 @@ class Records:
         return columns
 
     @cached_property
+    def totals(self) -> list[float]:
+        """Return the sum and the mean of the numbers under each key that has several, in ascending order."""
+        sums = [(sum(numbers), len(numbers)) for numbers in self.columns.values() if len(numbers) > 1]
+        return sorted([*(total for total, _ in sums), *(total / count for total, count in sums)])
+
+    @cached_property
     def by_record(self) -> dict[int, list[Fact]]:
         grouped: dict[int, list[Fact]] = {}
         for fact in self.facts:

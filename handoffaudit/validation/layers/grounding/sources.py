@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.data import DataJudge
-from handoffaudit.validation.layers.grounding.derived import SourceOperands
+from handoffaudit.validation.layers.grounding.derived import SourceOperands, scaled_numbers_in
 from handoffaudit.validation.layers.grounding.mentions import SourceNames
 from handoffaudit.validation.layers.grounding.records import (
     MAX_FACTS,
@@ -25,10 +25,10 @@ from handoffaudit.validation.layers.grounding.values import (
     fold_case,
     moments_in,
     readings_of,
-    scaled_numbers_in,
 )
 from handoffaudit.validation.layers.grounding.vocabulary import (
     COUNTRY_CODES,
+    UNIT,
     Day,
     KnownDays,
     days_of,
@@ -69,9 +69,6 @@ _COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2
 _FIRST = itemgetter(0)
 
 _SEPARATOR = "\n"
-
-# A number such as `1e-05`, in lower case. Programs write its exponent with a sign.
-EXPONENT = re.compile(r"(?<![\w.])\d{1,30}(?:\.\d{1,30})?e[+-]?\d\d?(?!\w)")
 
 _ESCAPED_SPACE = re.compile(r"\\u20[0-9a-fA-F]{2}|\\u00[aA]0|\\xa0")
 
@@ -197,10 +194,7 @@ class SourceIndex:
     @cached_property
     def _scaled_numbers(self) -> dict[float, str]:
         """Return the numbers with a scale, such as `8.2 million`, `65k` and `1e-05`, and those like `twenty five`."""
-        found = dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
-        if "e-" in self.folded or "e+" in self.folded:
-            found |= {float(one[0]): one[0] for one in islice(EXPONENT.finditer(self.folded), _MAX_NUMBERS)}
-        return found
+        return dict(islice(scaled_numbers_in(self.folded), _MAX_NUMBERS))
 
     @cached_property
     def in_order_of_size(self) -> list[float]:
@@ -214,6 +208,11 @@ class SourceIndex:
     def nearby(self) -> Nearby:
         # A hint must not show a secret.
         return Nearby(_SEPARATOR.join(mask_texts([one.name for one in self.sources], self._texts)))
+
+    @cached_property
+    def unmasked(self) -> Nearby:
+        """Return the search for values that the sources write otherwise."""
+        return Nearby(self.text)
 
     @cached_property
     def days(self) -> dict[Day, str]:
@@ -271,6 +270,11 @@ class SourceIndex:
     @cached_property
     def _distinct(self) -> frozenset[str]:
         return frozenset(self._in_order)
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """Return the units behind figures and the parts of keys, in lower case."""
+        return frozenset(UNIT.findall(self.folded)).union(*(plain_words(source.keys) for source in self.sources))
 
     def find_spelling(self, word: str) -> str:
         """Return a lower-case word in its first spelling in the sources, or an empty string if they lack the word."""

@@ -3,8 +3,9 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 
 from handoffaudit.validation.layers.grounding.values import (
     Number,
@@ -15,7 +16,14 @@ from handoffaudit.validation.layers.grounding.values import (
     number_of,
     plain_figure,
 )
-from handoffaudit.validation.layers.grounding.vocabulary import Day, KnownDays
+from handoffaudit.validation.layers.grounding.vocabulary import (
+    ZONES,
+    Day,
+    KnownDays,
+    is_foreign,
+    minutes_of,
+    offset_of,
+)
 from handoffaudit.validation.prompts.masking import NAMING, VALUED, of_all_below, of_number, of_text
 from handoffaudit.validation.prompts.secrets import MASKED, mask_text
 
@@ -36,6 +44,23 @@ _FEWEST_FIGURES = 3
 _HOUR = 60
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+
+_EPOCH = re.compile(r"(?<![\w.])(?=[1-3])(\d{10})(?:\d{3})?(?![\w.])")
+
+_ZONED_TIME = re.compile(
+    rf"(\d\d?:[0-5]\d)(?::[0-5]\d(?:[.,]\d{{1,9}})?)?( ?[AaPp][Mm])? ?"
+    rf"([+-]\d\d:?[0-5]\d|(?:{'|'.join(ZONES)}))(?![\w:])"
+)
+
+_RUNS = re.compile(r"\d+|[^\W\d_]+")
+
+_MOST_PLACES = 6
+
+_MOST_JOINS = 1_000
+
+_MOST_EPOCHS = 1_000
+
+_MINUTES_OF_DAY = 24 * 60
 
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 
@@ -125,6 +150,56 @@ class Nearby:
     def __init__(self, text: str) -> None:
         self._text = text
         self._names: dict[str, _Written] = {}
+        # Each search for joined runs may read the whole text.
+        self._joins = _MOST_JOINS
+
+    @cached_property
+    def is_foreign(self) -> bool:
+        return is_foreign(self._text)
+
+    @cached_property
+    def epochs(self) -> list[datetime]:
+        """Return the moments of the text in seconds or milliseconds since 1970."""
+        found = islice(_EPOCH.finditer(self._text), _MOST_EPOCHS)
+        return [datetime.fromtimestamp(int(match[1]), UTC) for match in found]
+
+    @cached_property
+    def days_of_epochs(self) -> KnownDays:
+        return KnownDays((one.year, one.month, one.day) for one in self.epochs)
+
+    @cached_property
+    def utc_minutes(self) -> frozenset[int]:
+        """Return the times of day in UTC, as minutes, of all times with a zone and of all `epochs`."""
+        found = {one.hour * 60 + one.minute for one in self.epochs}
+        for match in islice(_ZONED_TIME.finditer(self._text), _MOST_AMOUNTS):
+            minutes = minutes_of(match[1] + (match[2] or ""))
+            if minutes is not None:
+                found.add((minutes - offset_of(match[3])) % _MINUTES_OF_DAY)
+        return frozenset(found)
+
+    @cached_property
+    def _joined(self) -> tuple[str, frozenset[int]]:
+        """Return the letters and digits of the text without anything between them, and the borders of their runs."""
+        runs = _RUNS.findall(fold_case(self._text))
+        return "".join(runs), frozenset(accumulate(map(len, runs), initial=0))
+
+    def has_joined(self, wanted: str, prefix: int = 0) -> bool:
+        """Return whether neighbouring runs of letters and of digits join to `wanted`: `de89` and `3704` to `de893704`.
+
+        Up to `prefix` characters of the first run may stand before `wanted`.
+        """
+        if self._joins <= 0:
+            return False
+        self._joins -= 1
+        text, borders = self._joined
+        at = text.find(wanted)
+        for _ in range(_MOST_PLACES):
+            if at < 0:
+                return False
+            if at + len(wanted) in borders and not borders.isdisjoint(range(at - prefix, at + 1)):
+                return True
+            at = text.find(wanted, at + 1)
+        return False
 
     def shown(self, near: str) -> str:
         """Return a near value that was found elsewhere, or an empty text if the text does not have it."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.vocabulary import LOCAL_MONTH, MONTH, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
 from handoffaudit.validation.text import normalize
 
 ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
@@ -17,7 +17,6 @@ ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
 MAX_VALUES = 400
 
 _MAX_TOKEN = 120
-_MONTH = "(?:" + "|".join(sorted((name.capitalize() for name in MONTHS), key=len, reverse=True)) + r")\b\.?"
 _ORDINAL = "(?:st|nd|rd|th)"
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 
@@ -25,8 +24,10 @@ _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 _FIGURES = re.compile(
     rf"""[0-9](?:
     (?P<date>\d{{3}}[-/]\d\d?[-/]\d\d?(?!\d)|\d?/\d\d?/(?:\d{{4}}|\d\d)(?!\d)|\d?\.\d\d?\.\d{{4}}(?!\d)
-        |\d{{3}},?[ ]{_MONTH}(?:[ ]\d\d?(?!\d))?
-        |\d?{_ORDINAL}?[ ](?:of[ ])?{_MONTH}(?:,?[ ]\d{{4}}(?!\d))?)
+        |\d{{3}},?[ ]{MONTH}(?:[ ]\d\d?(?!\d))?
+        |\d?(?:{_ORDINAL}|\.|er|º)?[ ](?:(?<!\.[ ])(?:of[ ])?{MONTH}(?:,?[ ]\d{{4}}(?!\d))?
+            |(?:de[ ])?{LOCAL_MONTH}(?:[ ](?:de[ ])?\d{{4}}(?!\d))?)
+        |\d{{3}}年\d\d?月\d\d?日)
     |(?P<time>\d?:[0-5]\d(?::[0-5]\d)?(?!\d)(?:{_AMPM})?|\d?{_AMPM})
     |(?P<number>\d{{0,60}}(?:[.,]\d{{1,60}}){{0,20}})
         (?P<unit>[ ]?(?:%|percent\b|thousand\b|million\b|billion\b|trillion\b)|(?:{_ORDINAL}|k|K|m|M|bn|B)(?![^\W_]|/))?
@@ -34,7 +35,9 @@ _FIGURES = re.compile(
     re.VERBOSE,
 )
 
-_MONTH_DATE = re.compile(rf"{_MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
+_MONTH_DATE = re.compile(rf"{MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
+_DAY_BEFORE = re.compile(rf"\d(?:{_ORDINAL}|\.)?(?: of)? $")
+_DAY_AND_YEAR = re.compile(r"\b\d\d?\b.*\d{4}")
 _CAPITALISED = r"[A-ZÀ-ÖØ-Þ](?:\.(?= ?[A-Z])|[\w'\u2019&-]{0,60}(?:\.\w{1,20}){0,3})"
 _TITLES = ("Mr", "Ms", "Mrs", "Dr", "Prof", "St", "Sr", "Jr", "vs")
 _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){0,2}"
@@ -43,15 +46,22 @@ _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 # The time of `2026-02-15T09:30:00.250Z`, whose fraction and offset are no values of their own.
 _TIME_OF_MOMENT = re.compile(r"[Tt](\d\d:[0-5]\d(?::[0-5]\d)?)(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\w:])", re.A)
+# `INV-2026-0417` or `SHP-88213`, but not `ISO-9001`.
+_CODE = re.compile(r"[A-Z]{1,6}(?:(?:-\d+){2,9}|-\d{5,40})")
+_IBAN = re.compile(r"[A-Z]{2}\d\d(?: [0-9A-Z]{4}){2,7}(?: [0-9A-Z]{1,3})?(?![^\W_])")
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
+
+# From this character on, the letters are those of scripts that write no blanks between words and figures.
+_UNSPACED = "\u2e80"
 
 # In a text that is not JSON, a backslash before a lower-case word begins a command of LaTeX, such as `\nu`.
 _CODE_POINT = re.compile(r"\\u[0-9a-fA-F]{4}")
 _ESCAPE = re.compile(rf"{_CODE_POINT.pattern}|\\x[0-9a-fA-F]{{2}}|(?:\\[nrt])+(?![a-z])")
-_REST_OF_TOKEN = re.compile(r"[\w-]*")
+_REST_OF_TOKEN = re.compile(rf"(?:[^\W{_UNSPACED}-\uffff]+|-+)*")
 
 # The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
+_MOMENT = frozenset({"date", "time"})
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
 _END_OF_NAME = ".'\u2019&-"
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
@@ -168,7 +178,9 @@ def _token_around(text: str, at: int) -> tuple[int, int]:
 
 def _month_dates(text: str) -> Iterator[TextValue]:
     for match in _MONTH_DATE.finditer(text):
-        if not text[match.start() - 1 : match.start()].isalnum():
+        before = text[max(0, match.start() - 8) : match.start()]
+        # In `1 May, 6 pm` and `1 May 2024`, the day is the figure before the month.
+        if not (before[-1:].isalnum() or (_DAY_BEFORE.search(before) and not _DAY_AND_YEAR.search(match.group()))):
             yield TextValue("date", match.start(), match.end(), match.group())
 
 
@@ -186,27 +198,34 @@ def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
         if moment and (start - 1 == day or not text[start - 2 : start - 1].isalnum()):
             done = moment.end()
             yield TextValue("time", start, moment.end(1), moment[1])
-        elif before.isalnum() or before in "_#" or (form in _AMOUNT and (after.isalpha() or after == "_")):
+        elif (
+            (before.isalnum() and before < _UNSPACED)
+            or before in "_#"
+            or (form in _AMOUNT and (after == "_" or (after.isalpha() and after < _UNSPACED)))
+        ):
             start, end = _identifier_around(text, start, end)
             done = end
             value = _identifier(text[start:end], start)
             if value:
                 yield value
-        elif form == "date":
-            yield TextValue("date", start, end, match.group())
+        elif form in _MOMENT:
+            yield TextValue("date" if form == "date" else "time", start, end, match.group())
             day = end
-        elif form == "time":
-            yield TextValue("time", start, end, match.group())
-        elif amounts and not (before == "-" and start > 1 and text[start - 2].isalpha()):
+        elif before == "-" and start > 1 and text[start - 2].isalpha():
+            start, end = _identifier_around(text, start, end)
+            if amounts and _CODE.fullmatch(text, start, end):
+                done = end
+                yield TextValue("identifier", start, end, text[start:end])
+        elif amounts:
             whole, unit = match.group(), match["unit"] or ""
             yield TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
 
 
 def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
     lowest, highest = max(0, start - _MAX_TOKEN), min(len(text), end + _MAX_TOKEN)
-    while start > lowest and (text[start - 1].isalnum() or text[start - 1] in "_-#"):
+    while start > lowest and ((sign := text[start - 1]) in "_-#" or (sign.isalnum() and sign < _UNSPACED)):
         start -= 1
-    rest = _REST_OF_TOKEN.match(text, end, highest)
+    rest = (end - start <= 4 and _IBAN.match(text, start)) or _REST_OF_TOKEN.match(text, end, highest)
     end = rest.end() if rest else end
     while end > start and text[end - 1] in "_-":
         end -= 1
@@ -370,31 +389,3 @@ def name_words(name: str) -> tuple[tuple[int, str], ...]:
 
 def _tells_apart(word: str) -> bool:
     return len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
-
-
-# The pattern begins with a digit, so that the engine skips all other characters.
-_SCALED = re.compile(
-    r"(\d(?<![^\W_]\d)(?<!\d[.,]\d)\d*(?:[.,]\d+)*)[ -]?([kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])"
-)
-
-# Every match of `_SCALED` contains a match of this pattern. Most texts have no match, and a search for this pattern
-# takes a third of the time of a search for `_SCALED`.
-_MAY_SCALE = re.compile(r"[0-9][ -]?(?:[kmb]|bn|mn|[mbt]r?illion|thousand)(?![^\W_])")
-
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_ONES = {"one": 1, **{word: number for word, number in NUMBER_WORDS.items() if number < 10}}
-_TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
-
-
-def scaled_numbers_in(lowered: str) -> Iterator[tuple[float, str]]:
-    """Yield each number in a lower-case text that has a scale or two words (`8.2 million`, `65k`, `twenty five`).
-
-    Each number comes with its spelling in the text.
-    """
-    for match in _SCALED.finditer(lowered) if _MAY_SCALE.search(lowered) else ():
-        scale = MULTIPLIERS.get(match[2])
-        if scale:
-            yield from ((round(number * scale, 6), match.group()) for number in readings_of(match[1]))
-    if "ty" in lowered and any(map(lowered.__contains__, _TENS)):
-        for match in _TWO_WORDS.finditer(lowered):
-            yield float(NUMBER_WORDS[match[1]] + _ONES[match[2]]), match.group()

@@ -1,8 +1,9 @@
 """General English words (months, numbers, countries, words that are not names), and the meaning of dates and times."""
 
 import re
-from collections.abc import Iterable
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import groupby, product
+from operator import itemgetter
 from typing import TypeAlias
 
 MONTHS = {
@@ -26,6 +27,39 @@ MONTHS = {
     )
     for name in names
 }
+
+# The months of other languages, as their dates name them: `17. Februar 2026`, `3 de mayo`, `9 marca`.
+_ABROAD = (
+    "januar jänner janvier enero gennaio janeiro januari stycznia ocak",
+    "februar février febrero febbraio fevereiro februari lutego şubat",
+    "märz mars marzo março maart marca mart",
+    "april avril abril aprile kwietnia nisan",
+    "mai mayo maggio maio mei maja may\u0131s",
+    "juni juin junio giugno junho czerwca haziran",
+    "juli juillet julio luglio julho lipca temmuz",
+    "august août agosto augustus sierpnia ağustos",
+    "september septembre septiembre settembre setembro września eylül",
+    "oktober octobre octubre ottobre outubro października ekim",
+    "november novembre noviembre novembro listopada kas\u0131m",
+    "dezember décembre diciembre dicembre dezembro december grudnia aral\u0131k",
+)
+
+_MONTHS_ABROAD = {name: number for number, names in enumerate(_ABROAD, start=1) for name in names.split()}
+
+_ALL_MONTHS = MONTHS | _MONTHS_ABROAD
+
+
+def _pattern_of(names: Iterable[str]) -> str:
+    """Return a pattern for any of the names. Grouped by initials, most words fail after few comparisons."""
+    by_initial = groupby(sorted(names, reverse=True), itemgetter(0))
+    groups = (f"{initial}(?:{'|'.join(name[1:] for name in group)})" for initial, group in by_initial)
+    return f"(?:{'|'.join(groups)})\\b"
+
+
+MONTH = _pattern_of(map(str.capitalize, MONTHS)) + r"\.?"
+
+# With a capital letter, `Mars` is a planet.
+LOCAL_MONTH = _pattern_of({*_MONTHS_ABROAD, *map(str.capitalize, _MONTHS_ABROAD)} - {"Mars"})
 
 NUMBER_WORDS = {
     "two": 2,
@@ -135,6 +169,19 @@ _NOT_NAMES = """
 
 NOT_NAMES = frozenset(_NOT_NAMES.split())
 
+# Frequent words of English, and of German, French, Spanish, Italian, Portuguese, Dutch, Polish and Turkish.
+_ENGLISH = frozenset(["and", "are", "at", "by", "for", "from", "has", "of", "that", "the", "this", "to", "was", "with"])
+
+_OTHER_LANGUAGES = """
+    auf das dem den der die ein eine für ihr ihre ist mit nicht sie und von zum zur
+    au aux avec dans des du est et la le les nous pour que sur une votre vous
+    con del el en es está ha las los para por se su una
+    che di gli il nel per sono suo com em foi não o os seu
+    een en het naar niet op te u uw van voor jest na nie od się w z za ve bir bu için
+    """
+
+_NOT_ENGLISH = frozenset(_OTHER_LANGUAGES.split())
+
 _DIGIT_RUN = re.compile(r"\d+")
 
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -152,7 +199,7 @@ def days_of(text: str) -> list[Day]:
     3/4/2024 may mean two days.
     """
     figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:40])]
-    month = next((MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in MONTHS), None)
+    month = next((_ALL_MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in _ALL_MONTHS), None)
     if month is not None:
         year = next((figure for figure in figures if figure > _LAST_DAY), None)
         day = next((figure for figure in figures if figure <= _LAST_DAY), None)
@@ -184,6 +231,23 @@ def minutes_of(text: str) -> int | None:
     return minutes - _MIDDAY if half.endswith("am") and minutes >= _MIDDAY else minutes
 
 
+# Maps a time zone to its distance from UTC in minutes.
+ZONES = {
+    **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0), **dict.fromkeys(("CET", "BST", "WEST", "MEZ"), 60),
+    **dict.fromkeys(("CEST", "EET", "SAST", "MESZ"), 120), **dict.fromkeys(("EEST", "MSK", "TRT"), 180), "IST": 330,
+    **dict.fromkeys(("SGT", "HKT", "AWST"), 480), "JST": 540, "KST": 540, "AEST": 600, "AEDT": 660, "BRT": -180,
+    "EDT": -240, "EST": -300, "CDT": -300, "CST": -360, "MDT": -360, "MST": -420, "PDT": -420, "PST": -480,
+}  # fmt: skip
+
+
+def offset_of(zone: str) -> int:
+    """Return the minutes that a zone such as `CET` or an offset such as `+01:00` is ahead of UTC."""
+    if zone in ZONES:
+        return ZONES[zone]
+    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    return -minutes if zone[0] == "-" else minutes
+
+
 _Said: TypeAlias = tuple[bool, bool, bool]
 
 
@@ -211,6 +275,56 @@ class KnownDays:
 def _keep_parts(day: Day, kept_parts: tuple[bool, ...]) -> Day:
     year, month, date = day
     return (year if kept_parts[0] else None, month if kept_parts[1] else None, date if kept_parts[2] else None)
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether a text has more of the frequent words of other languages than of English, and at least two."""
+    words = frozenset(text[:2_000].lower().split())
+    return len(words & _NOT_ENGLISH) > max(1, len(words & _ENGLISH))
+
+
+# Each row holds the units of one measure, in lower case. A number of the sources before one of the words `cents` or
+# `minor` is an amount in the smallest unit of a currency; so is one under the key `amount`.
+_MEASURES: tuple[dict[str, float], ...] = (
+    {"mg": 1e-3, "g": 1, "gram": 1, "grams": 1, "kg": 1e3, "kilograms": 1e3, "t": 1e6, "tonnes": 1e6, "lb": 453.59237}
+    | {"lbs": 453.59237, "oz": 28.349523},
+    {"mm": 1e-3, "cm": 1e-2, "m": 1, "meters": 1, "metres": 1, "km": 1e3, "mi": 1609.344, "miles": 1609.344}
+    | {"ft": 0.3048, "feet": 0.3048, "kilometers": 1e3, "kilometres": 1e3},
+    {"ms": 1e-3, "s": 1, "sec": 1, "secs": 1, "second": 1, "seconds": 1, "min": 60, "mins": 60, "minute": 60}
+    | {"minutes": 60, "h": 3600, "hr": 3600, "hrs": 3600, "hour": 3600, "hours": 3600, "day": 86_400, "days": 86_400},
+    {"day": 1, "days": 1, "week": 7, "weeks": 7},
+    {"month": 1, "months": 1, "year": 12, "years": 12},
+    {"w": 1, "kw": 1e3, "mw": 1e6, "gw": 1e9},
+    {"wh": 1, "kwh": 1e3, "mwh": 1e6, "gwh": 1e9},
+    {"mv": 1e-3, "v": 1, "kv": 1e3},
+    {"ma": 1e-3, "a": 1},
+    {"ml": 1e-3, "l": 1, "liters": 1, "litres": 1},
+    {"b": 1, "byte": 1, "bytes": 1, "size": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10}
+    | {"mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40},
+    {"millicores": 1e-3, "core": 1, "cores": 1},
+    {"cents": 1e-2, "cent": 1e-2, "ct": 1e-2, "minor": 1e-2, "amount": 1e-2, "money": 1},
+)
+
+_OF_MONEY = frozenset("$\u20ac\u00a3") | {"eur", "euro", "euros", "usd", "gbp", "pln", "chf", "cad", "aud", "dollars"}
+
+_TEMPERATURES = {"c": ("f", 1.8, 32.0), "f": ("c", 1 / 1.8, -32 / 1.8)}
+
+
+# The unit of `30000 ms` and 68 °F, or the end of a key such as `weight_g`, or a whole key in JSON.
+UNIT = re.compile(r"(?:\d[ -]?\u00b0? ?|[_\"])([a-z]{1,12})(?![^\W_])")
+
+
+def conversions_of(unit: str) -> Iterator[tuple[str, float, float]]:
+    """Yield other units of the measure of a unit, with the factor and the summand that convert a number to them."""
+    unit = unit.lower()
+    if unit.startswith("\u00b0"):
+        if temperature := _TEMPERATURES.get(unit[1:].strip()):
+            yield temperature
+        return
+    unit = "money" if unit in _OF_MONEY else unit
+    for measure in _MEASURES:
+        if size := measure.get(unit):
+            yield from ((other, size / one, 0.0) for other, one in measure.items() if one != size)
 
 
 _ORDINALS = ("first", "second", "third", "fourth")

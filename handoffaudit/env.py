@@ -106,7 +106,7 @@ def amount(name: str, default: float) -> float:
 
 
 def check_prices() -> None:
-    """Raise an error for prices of LLMs that cannot be read. Cost estimates read the prices later."""
+    """Raise an error if the prices of LLMs cannot be read. Cost estimates read the prices only later."""
     try:
         load_prices()
     except ValueError as error:
@@ -170,7 +170,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def folder_or_none(name: str) -> Path | None:
-    """Return the folder, None if none is set. The folder must exist."""
+    """Return the folder, or None if no folder is set. The folder must exist."""
     given = os.environ.get(name)
     if not given:
         return None
@@ -212,7 +212,7 @@ def lists_by_name(name: str) -> dict[str, list[str]]:
 
 
 def file_or_none(name: str) -> Path | None:
-    """Return the file to write to, None if none is set. Its folder must exist."""
+    """Return the file to write to, or None if no file is set. The folder of the file must exist."""
     given = os.environ.get(name)
     if not given:
         return None

@@ -147,7 +147,7 @@ def _find_differences(other: Sequence[str], shown: Sequence[str]) -> frozenset[i
 
 def _draw(lane: _Lane, width: int, ends: int, *, href: str, prefix: str) -> tuple[str, float]:
     """Draw one chain and return its markup and height. If `ends` is 0, nothing is folded."""
-    # The entry before the limit stays visible, so that the limit line is between two agents.
+    # The last agent before the limit stays visible, so that the limit line is between two agents.
     limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
     marked = {*lane.loop[:_ARCS], *limit}
     length = len(lane.agents)

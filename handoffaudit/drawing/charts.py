@@ -209,7 +209,8 @@ def _draw_labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
 def _select_labels(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
     """Yield the number of each bar under which its label is written, and the bar.
 
-    A label is written under its first bar that is at least `every` bars after the previous written label, if any.
+    Several bars in a row can have the same label. The label is then written once, under the first of these bars that is
+    at least `every` bars after the previous written label.
     """
     free, label = 0, None
     for number, bar in enumerate(bars):

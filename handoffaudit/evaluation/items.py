@@ -105,7 +105,7 @@ def review_items(line: Line, beside: Beside) -> Iterable[Item]:
 
 
 def _field(line: Line, name: str, kind: type[_Kind]) -> _Kind | None:
-    """Return a field of a submission, None if it is absent or null. Raises `TypeError` for another kind of value."""
+    """Return a field of a submission, or None if absent or null. Raises `TypeError` for another kind of value."""
     value = line.get(name)
     if value is not None and not isinstance(value, kind):
         raise TypeError(f"{name} is {type_name(value)}")

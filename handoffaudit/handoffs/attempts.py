@@ -44,7 +44,7 @@ def find_lineage(tenant_id: int, handoff_id: str) -> str:
 
 
 def find_by_server_id(tenant_id: int, names: Iterable[str]) -> dict[str, Handoff]:
-    """Return the handoff whose server id is the name, by name, except a handoff whose `handoff_id` is the name, too."""
+    """Return the handoffs whose server ids are in `names`, by name. Leave out those whose `handoff_id` is that name."""
     ids = {}
     for name in names:
         with suppress(ValueError):
@@ -152,7 +152,6 @@ def _lock(wanted: Iterable[UUID]) -> dict[UUID, LockedRow]:
 
 
 def _group_lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
-    """Return the lineages of these handoffs by tenant."""
     found: dict[int, set[str]] = {}
     for handoff in handoffs:
         found.setdefault(handoff.tenant_id, set()).add(lineage_of(handoff))
@@ -258,10 +257,7 @@ _read_newest = attrgetter(*Newest._fields)
 
 
 def _supersede_older(tenant_id: int, newest: dict[str, Newest], actor: Actor) -> counts.Deltas:
-    """Supersede every attempt that is older than the newest of its lineage; return the changes of the counts.
-
-    `newest` maps each lineage to its newest attempt.
-    """
+    """Supersede the attempts that are older than the attempt of their lineage in `newest`; return the count changes."""
     deltas: counts.Deltas = Counter()
     if not newest:
         return deltas

@@ -14,7 +14,7 @@ from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 MOST_CODES_SHOWN: Final = 50
 _MOST_NAMED: Final = 20
 _LAYER_BY_CODE: Final = {code.code: layer.name for layer in (*LAYERS, *MODEL_LAYERS) for code in layer.CODES}
-# The layers of codes that belong to no list of a layer, by the part before the first dot.
+# The layers of the rule codes that no layer has in its `CODES`, by the part of the code before the first dot.
 _LAYER_BY_FAMILY: Final = {"business_rule": "rules", "schema": "structure", "files": "structure"}
 _LLM_CODES: Final = frozenset(code.code for layer in MODEL_LAYERS for code in layer.CODES)
 _SWITCHED_OFF: Final = "switched off"
@@ -53,7 +53,7 @@ def compare(case: PolicyCase, verdict: Verdict, row: str) -> CaseResult:
 
     `row` names the row of the strictness table that was used.
 
-    A case needs the LLM if the LLM would be asked, and its findings could remove every difference.
+    A case needs the LLM if the LLM would be asked and the findings of the LLM could remove every difference.
     """
     found = {issue.code for issue in verdict.issues}
     missing = [code for code in case.must_have if code not in found]

@@ -206,10 +206,10 @@ _kept_lock = threading.Lock()
 
 @dataclass(frozen=True)
 class ClosedDays:
-    """The days of a tenant before yesterday (UTC). Their counts seldom change, for example after a late handoff.
+    """The days of a tenant before yesterday (UTC). Their counts change only rarely, such as after a late handoff.
 
     A process keeps sums of these days. A kept sum is used only while the hourly totals of the days are the same rows as
-    when the sum was read. A page makes one instance, so that all its sums compare the same totals.
+    when the sum was read. A page makes one instance, so that all sums of the page compare the same totals.
     """
 
     tenant_id: int
@@ -237,7 +237,7 @@ class ClosedDays:
         place = (self.tenant_id, self.end, tuple(by), tuple(sums), key)
         with _kept_lock:
             state, until, rows = _kept.get(place, (None, 0.0, None))
-        # A sum with too many rows is not tried again at each change.
+        # A sum with too many rows is kept as None, and is not read again before `until`, even if the totals change.
         if time.monotonic() < until and (rows is None or state == self._state):
             return rows
         found = sum_rows(build(), by, sums, f"LIMIT {_MOST_ROWS + 1}")

@@ -233,8 +233,8 @@ def roll_up(tenant: Tenant, moment: datetime) -> int:
     first, gone = midnight_of(moment), 0
     for aggregate in (HOURLY_COUNTS, HOURLY_SOURCES, HOURLY_TOTALS):
         length = len(aggregate.numbers)
-        # Transactions that count handoffs change the rows in the same order, so no deadlock is possible. They compare
-        # texts as Python does, and not by the rules of the database's language.
+        # Transactions that count handoffs change the rows in the same order, so no deadlock is possible. Those
+        # transactions sort the keys in Python, so this query must not sort texts by the collation of the database.
         texts = [Collate(name, "C" if db.is_postgresql() else "BINARY") for name in aggregate.key[2:]]
         of_day = aggregate.read(tenant, first, first + _DAY).select_for_update().order_by("hour", *texts)
         list(of_day.filter(hour=first).values_list("pk"))

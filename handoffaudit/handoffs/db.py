@@ -125,7 +125,7 @@ def fetch_rows(sql: str, values: Sequence[Any], alias: str = DEFAULT_DB_ALIAS, *
 def among(values: Sequence[Any]) -> tuple[str, list[Any]]:
     """Return the SQL condition that a column has one of the values, and its parameters.
 
-    PostgreSQL gets one array, because psycopg takes 30 microseconds for each of many parameters.
+    PostgreSQL gets one array, because psycopg takes 30 microseconds for each parameter.
     """
     if is_postgresql():
         return "= ANY(%s)", [list(values)]
@@ -258,7 +258,7 @@ def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
 def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
     """Run one statement for each row, in order (SQLite).
 
-    The statement bypasses Django's cursor, which would parse it for its own placeholders each time.
+    The statement bypasses Django's cursor, which would search the statement for `%s` each time.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors:
@@ -307,7 +307,7 @@ def release_connection() -> None:
                 used.close()
 
 
-# The lock of `write_turn`, which `ingest/store.py` also takes by itself.
+# The lock of `write_turn`. `ingest/store.py` also takes this lock, without `write_turn`.
 ONE_WRITER: Final = WriteTurn()
 
 
@@ -363,7 +363,7 @@ class RowReader(Generic[_Row]):
         return [self._make(row, alias) for row in found]
 
     def _make(self, row: Sequence[Any], alias: str) -> _Row:
-        """Return the row as Django would. Django sets each attribute by itself, which takes three times as long."""
+        """Return the row as Django would. Django sets the attributes one by one, which takes three times as long."""
         made, state = self.model.__new__(self.model), ModelState()
         state.adding, state.db = False, alias
         made.__dict__.update(zip(self._names, row, strict=True), _state=state)

@@ -164,7 +164,7 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
 
 
 def run_waiting(*, with_model: bool = False) -> int:
-    """Run all waiting dry runs, either with or without the LLM, and return the number finished."""
+    """Run the waiting dry runs that need the LLM, or without `with_model` the others. Return the number finished."""
     finished = 0
     while trial := _take(with_model=with_model):
         finished += _run(trial)

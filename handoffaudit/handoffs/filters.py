@@ -1,7 +1,7 @@
 """The filters of handoff lists, cursors, and lists by score, which step along the index of scores.
 
-No index combines the score with the other filters. A list by score therefore takes handoffs in the order of that index,
-and looks up which of them match. The cost depends on the number of steps, which has a limit, and not on the query plan.
+No index combines the score with the other filters. A list by score therefore takes handoffs in the order of scores, and
+looks up which of them match. The cost depends on the number of steps, which has a limit, and not on the query plan.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Handoffs that no worker has tried are leased together. One row of `JudgeLease` names them, and their own rows do not
 change before their verdicts are stored. A handoff whose worker failed or died is leased alone, in its own row
-(`leases.py`), because it may be the cause.
+(`leases.py`), because the handoff may be the cause.
 
 Every transaction that locks handoffs and leases locks the handoffs first, in the order of their keys. Then it locks the
 leases, in the order of their tokens.

@@ -42,8 +42,8 @@ _Row = TypeVar("_Row", bound=Leased)
 
 _Work = TypeVar("_Work")
 
-# The default column with the end of the lease. A webhook delivery uses the column of its due time for this, because no
-# worker may take the delivery before either time.
+# The default column with the end of the lease. A webhook delivery uses the column of its due time for this, because
+# both are the time from which a worker may take the delivery.
 UNTIL: Final = "claim_expires_at"
 
 NEVER_LEASED: Final = Q(claim_expires_at=None)
@@ -155,7 +155,7 @@ def is_blameless(error: BaseException) -> bool:
 
 
 def undo_try(rows: "QuerySet[Any]", *, counted: int = 1) -> bool:
-    """Give back held rows for another try after a pause. Do not count this try, for which the lease `counted` tries.
+    """Give back held rows for another try after a pause. Subtract the `counted` tries that the lease added.
 
     Otherwise, rows whose small updates succeed on a nearly full disk would use up their tries, and their work would be
     given up.

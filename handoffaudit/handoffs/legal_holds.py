@@ -24,7 +24,7 @@ LIFTED: Final = "hold.lift"
 MOST_HOLDS: Final = 1_000
 LONGEST_REASON: Final = 2_000
 LONGEST_KEY: Final = 200
-# The first key of the advisory locks of PostgreSQL, so that they differ from the locks of other programs.
+# The first key of the advisory locks of holds, by which these locks differ from all other advisory locks.
 _LOCKS: Final = 0x48414C48
 
 

@@ -224,7 +224,7 @@ def get(tenant: Tenant, reference: str) -> Handoff:
 
 
 def find_by_prefix(tenant: Tenant, prefix: str, most: int) -> list[Handoff]:
-    """Return handoffs whose UUID or `handoff_id` begins with the prefix, newest first, at most `most` of each."""
+    """Return handoffs whose UUID or `handoff_id` begins with the prefix, newest first, at most `most` by each id."""
     rows = of_tenant(tenant)
     found: dict[uuid.UUID, Handoff] = {}
     digits = prefix.replace("-", "").lower()

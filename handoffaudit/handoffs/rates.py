@@ -73,12 +73,10 @@ def sum_outcomes(
 ) -> dict[Names, Sums]:
     """Return the outcomes of the handoffs from `since` to before `until` by the values of columns, largest total first.
 
-    The time of a handoff is `Handoff.at`.
-
-    `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
-    `handoff_type`. `codes` are the rule codes to count; the empty code counts the handoffs themselves. `narrowed` is a
-    further condition. `most` limits the number of groups. For the days in `closed`, the sums that
-    this process keeps are used.
+    The time of a handoff is `Handoff.at`. `columns` are among `code`, `handoff_type` and `source_agent_id`; or
+    `target_agent_id`, which excludes `code` and `handoff_type`. `codes` are the rule codes to count; the empty code
+    counts the handoffs themselves. `narrowed` is a further condition. `most` limits the number of groups. For the days
+    in `closed`, the sums that this process keeps are used.
     """
     if not codes:
         return {}

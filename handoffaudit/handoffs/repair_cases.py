@@ -91,8 +91,8 @@ _NOT_SAID: Final = frozenset(
 class Case:
     """A handoff to repair, with its submission, its verdict, the context before it, and its configuration.
 
-    `model` is the LLM that may repair findings that the rules cannot repair, or None. `is_stored` says that the handoff
-    is stored; the LLM then also judges the candidates.
+    `model` is the LLM that may repair findings that the rules cannot repair, or None. `is_stored` says whether the
+    handoff is stored. The LLM judges only the candidates of a stored handoff.
     """
 
     tenant: Tenant
@@ -188,9 +188,9 @@ def verdict_on_candidate(
 ) -> Verdict:
     """Return the verdict on a candidate.
 
-    The layers that need no LLM judge first. If they find an error, return their verdict. Otherwise, if the handoff is
-    stored, the LLM layers follow and ask `model`. Without `model`, they ask the LLM of the case if the LLM layers had
-    blocking findings on the handoff. Otherwise, a worker asks the LLM later, as for any submission.
+    The layers that need no LLM judge first. If they find an error, return their verdict. If the handoff is stored, the
+    LLM layers follow. They ask `model` or, if they had blocking findings on the handoff, the LLM of the case. Without
+    an LLM to ask now, a worker asks the LLM later, as for any submission.
 
     An LLM layer that had blocking findings on the handoff may not have judged the candidate. Then add the blocking
     findings of all LLM layers on the handoff to the verdict.

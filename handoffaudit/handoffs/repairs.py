@@ -63,7 +63,7 @@ class NotRepairable(Exception):
 class RepairResult:
     """The result of a repair.
 
-    `is_for_model` says that the rules could not repair the handoff. The handoff then goes to the LLM queue, and no
+    If `is_for_model` is True, the rules could not repair the handoff: the handoff goes to the LLM queue, and no
     candidate is stored.
     """
 

@@ -54,7 +54,7 @@ _GRAVE = (Severity.ERROR, Severity.CRITICAL)
 class JudgedHandoff:
     """A handoff, its state before the verdict, the verdict, the policy of its type, and its repair, if there is any.
 
-    `fact` has the facts that the handoff brought into its trace, or is None. `has_late_results` says that the
+    `fact` has the facts that the handoff brought into its trace, or is None. `has_late_results` says whether the
     handoff was judged again because tool results of its trace arrived later. `began_at` is the time at which a worker
     began to judge the handoff for the first time. It is None if the event for this time is stored already.
     """

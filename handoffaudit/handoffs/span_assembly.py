@@ -98,7 +98,7 @@ def _read_result(span: Span, agent: str) -> ToolResultIn | None:
 
 
 def _read_arguments(facts: Facts) -> Any:
-    """Return all that a span says about the arguments of a tool, with and without the wrapping of frameworks."""
+    """Return the arguments of a tool as the span states them, and without the wrapping of frameworks."""
     if facts.is_cut:
         return TOO_LONG
     bare = outputs.parse(facts.arguments) or facts.arguments or None
@@ -127,8 +127,8 @@ _REFUSED: Final = "trace.refuse"
 class _Stage:
     """The stage of a trace, and when to look next.
 
-    `is_quiet` says that no span came for a while, `is_patient` that missing spans may still come, and `is_over` that
-    the spans are due for removal.
+    `is_quiet` says whether no span came for a while, `is_patient` whether missing spans may still come, and `is_over`
+    whether the spans are due for removal.
     """
 
     is_quiet: bool
@@ -253,7 +253,7 @@ def _look(
     """
     tenant_id, joined = rows[0].tenant_id, _list_joined(rows)
     stages = {one.trace_id: _Stage.of(one, now) for one in (*rows, *joined)}
-    # The spans of the due traces are loaded already, so the limit of `load_spans` can cut off only spans of the others.
+    # The spans of the due traces are loaded already, so the limit of `load_spans` can cut off only spans of `joined`.
     spans += load_spans(tenant_id, [one.trace_id for one in joined])
     if unknown := {span.sender for span in spans} - keys.keys():
         keys |= _load_keys(tenant_id, unknown)
@@ -351,8 +351,8 @@ def _record_refusal(tenant: Tenant, actor: str, trace_id: str, reasons: Sequence
 def _name_of(found: Found) -> str:
     """Return the id of a handoff, which is the same for each export of its span.
 
-    The span of a node can name several next nodes. The id of a handoff ends with the number of its next node, except
-    for the first one.
+    The span of a node can name several next nodes. The id of a handoff ends with the number of its next node, but the
+    id of the handoff to the first next node has no number.
     """
     goto = found.span.facts.goto
     number = goto.index(found.target) if found.rule == "goto" and found.target in goto else 0

@@ -74,7 +74,7 @@ class KnownValues:
 
 
 def sum_states(several: Iterable[Mapping[str, int] | Mapping[State, int]]) -> dict[str, int]:
-    """Add up the numbers of handoffs by state from several mappings. The result has every state, if need be with 0."""
+    """Add up the numbers of handoffs by state from several mappings. A missing state gets 0."""
     totals = dict.fromkeys(State.values, 0)
     for numbers in several:
         for state, number in numbers.items():
@@ -131,7 +131,7 @@ def count_top_codes(
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """Count the handoffs that wait for a person or a verdict. Pass `unjudged` if the caller has counted it already."""
+    """Count the handoffs that wait for a person or a verdict. Pass `unjudged` to avoid a second count."""
     unjudged = unjudged or count_unjudged(tenant)
     # A replica may not have a new tenant yet.
     [(held, rejected, overdue)] = _WAITING.rows(tenant=tenant.pk, now=timezone.now()) or [(0, 0, 0)]

@@ -36,7 +36,7 @@ class HookRequest:
 class HookVerdict:
     """A handoff, its current verdict, and whether the verdict is final.
 
-    `why` says why the handoff is missing. `is_refused` says that the key may not speak for the agent.
+    `why` says why the handoff is missing. `is_refused` says whether the key may not speak for the agent.
     """
 
     handoff: Handoff | None = None

@@ -129,9 +129,9 @@ def read_event(sent: bytes) -> Posted:
 def _read_damaged_result(sent: bytes) -> Posted:
     """Parse a body that `parse_json` refused, if the body is the result of a tool that delegates nothing.
 
-    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. A
-    result that still cannot be parsed, for example because it is nested too deeply, is no handoff either. So `readable`
-    is True for it. For any other body, `readable` is False.
+    A host in JavaScript that cuts an output inside a character leaves half of a surrogate pair, which is replaced. If
+    `parse_json` still refuses the result, for example because of its depth, the result counts as an event that hooks do
+    not handle: `readable` is True. For any other body, `readable` is False.
     """
     try:
         document = json.loads(sent)

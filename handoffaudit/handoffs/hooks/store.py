@@ -66,8 +66,8 @@ def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
 def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
     """Record the agent that has a task. `certain` says whether the event names the agent's call.
 
-    If another task already has the agent, a certain record takes the agent from that task. That task then ends if the
-    agent was its only key. An uncertain record then changes nothing.
+    If another task already has the agent, an uncertain record changes nothing. A certain record takes the agent from
+    the other task, which ends if the agent was its only key.
     """
     agent = digest(agent_id)
     if not agent_id or row.agent == agent:

@@ -362,7 +362,7 @@ def _fill_readable_columns(handoff: PreparedHandoff, envelope: Envelope, partial
 def _set_names(handoff: PreparedHandoff, submission: Submission, record: Record | None) -> None:
     given = record.handoff_id if record else None
     if record and given and record.arrived.get("handoff_id", given) != given:
-        # The id was cut or cleaned, and another id could then be equal to it. The structure layer reports the fault.
+        # The id was cut or cleaned, so it could equal the id of another handoff. The structure layer reports the fault.
         given = None
     given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(handoff.id)

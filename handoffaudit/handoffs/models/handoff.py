@@ -81,14 +81,14 @@ class Handoff(Leased):
     # The `handoff_id` of the first attempt; empty on the first attempt itself.
     lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
     attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
-    # The sender asked to lift a document of an older version.
+    # Whether the sender asked to convert a document of an older version.
     adapt = models.BooleanField(default=False, db_default=False)
-    # The sender asked to repair the document if it is rejected.
+    # Whether the sender asked to repair the document if the handoff is rejected.
     repair = models.BooleanField(default=False, db_default=False)
-    # A repair made this attempt from an earlier attempt.
+    # Whether a repair made this attempt from an earlier attempt.
     repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
-    # The format has a place for a chain, but the document declares none, so the chain is derived.
+    # Whether the chain is derived: the format has a place for a chain, but the document declares no chain.
     derives_chain = models.BooleanField(default=False, db_default=False)
     state = models.CharField(max_length=10, choices=State.choices)
     # The version increases with each change, so that a decision on an outdated page is detected.
@@ -113,13 +113,13 @@ class Handoff(Leased):
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
-    # A finding is critical, or retries and repair did not help. Only a rejected handoff waits for a person.
+    # Whether a finding is critical, or retries and repair did not help. Only rejected handoffs then wait for a person.
     escalated = models.BooleanField(default=False, db_default=False)
-    # The LLM check that the type demands is missing, and the verdict did not reject the handoff.
+    # Whether the LLM check that the type demands is missing, and the verdict did not reject the handoff.
     unverified = models.BooleanField(default=False, db_default=False)
-    # The handoff was accepted or approved unverified, and the later LLM check would have rejected it.
+    # Whether the handoff was accepted or approved unverified, and the later LLM check would have rejected it.
     flagged = models.BooleanField(default=False, db_default=False)
-    # A hook event handed the task out, and its end has not been reported.
+    # Whether a hook event handed the task out, and the end of the task has not been reported.
     open = models.BooleanField(default=False, db_default=False)
 
     tries = models.PositiveSmallIntegerField(default=0, db_default=0)
@@ -246,9 +246,9 @@ class Handoff(Leased):
 class HandoffBody(models.Model):
     """The documents of a handoff as they arrived, byte for byte, except for erased values.
 
-    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived. It is an
-    older version that was lifted on request, or the handoff file in a report. `reason` is the sender's reason for the
-    handoff, sent beside the document.
+    `context` and `evidence` are JSON. `lifted` is the judged document, if it is not the document that arrived: a
+    document converted from an older version on request, or the handoff file in a report. `reason` is the sender's
+    reason for the handoff, sent beside the document.
     """
 
     handoff = models.OneToOneField(

@@ -22,8 +22,8 @@ class HandedOut(models.Model):
 
     `session`, `tool_use` and `agent` are digests of ids. Senders choose the length of ids, and with ids that were cut
     off, unrelated tasks could get the same row. `handoff` handed the task out. `returned` is the latest handoff that
-    handed the task back, and `deliverable` the digest of its deliverable. `over` says that the end of the task was
-    reported.
+    handed the task back, and `deliverable` the digest of its deliverable. `over` says whether the end of the task
+    was reported.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -280,7 +280,7 @@ class TelemetryTrace(Leased):
 class TelemetrySpan(models.Model):
     """The facts of one span that the rules need, as JSON.
 
-    A span that is sent twice is stored once, and once more if a key of a better grade sends it.
+    A span that is sent again is stored again only if a key of a better grade sends it.
     `key` is the number of the key that sent the span. `started` and `ended` are nanoseconds since 1970. Rows are
     removed with their trace.
     """

@@ -196,8 +196,8 @@ class PassedOn(models.Model):
     """The assignment of a handoff to one person. For a waiting handoff that is set aside, `to` is None.
 
     The handoff keeps its state, and no rate counts the assignment. A handoff with a valid assignment is not in the
-    review queue. The assignment is valid while the handoff has this `version` and `to` may decide. `over` says that a
-    decision or a proposal ended the assignment. `replaced` is the assignment that this assignment replaced (by, to,
+    review queue. The assignment is valid while the handoff has this `version` and `to` may decide. `over` says whether
+    a decision or a proposal ended the assignment. `replaced` is the assignment that this assignment replaced (by, to,
     note, and at as text). The replaced assignment is restored if this assignment is undone.
     """
 
@@ -251,7 +251,7 @@ class Comment(models.Model):
 class Proposal(models.Model):
     """The first of the two decisions on a handoff whose type requires four eyes.
 
-    The proposal is valid while the handoff has this `version`; `over` says that a decision ended the proposal.
+    The proposal is valid while the handoff has this `version`; `over` says whether a decision ended the proposal.
     `replaced` is the proposal that this proposal replaced (decision, note, actor_kind, actor, and at as text). The
     replaced proposal is restored if this proposal is withdrawn.
     """
@@ -284,7 +284,7 @@ class Proposal(models.Model):
 class Trial(Leased):
     """A dry run: a draft policy evaluated on past handoffs, to count how many verdicts would change.
 
-    `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the last judged handoff.
+    `draft` is the policy content as JSON. The newest handoff is judged first; `reached` is the handoff judged last.
     `flips` counts verdict changes by `before>after`. `changed` has the first changed handoffs:
     `{handoff, handoff_id, before, after, codes, levels, deciding}`. There, `levels` are the severities of `codes`, and
     `deciding` is the number of all deciding rule codes. Some judged handoffs have no verdicts to compare: `unasked`

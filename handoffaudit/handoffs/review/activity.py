@@ -39,7 +39,7 @@ from handoffaudit.handoffs.webhooks import delivery, events
 from handoffaudit.handoffs.webhooks.subscriptions import EventType
 from handoffaudit.validation.text import clean, trim
 
-# The condition for assignments that still hold: no decision or proposal has ended them, and `to` may still decide.
+# The condition for assignments that are still valid: no decision or proposal has ended them, and `to` may still decide.
 # Without the check of the membership, handoffs assigned to a person who left the tenant, or who may no longer decide,
 # would be in nobody's queue.
 _LASTS = Q(over=False) & (

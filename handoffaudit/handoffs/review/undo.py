@@ -135,7 +135,7 @@ def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor
 
 
 def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
-    """Undo the newest change of this actor that can be undone. Each further call undoes the previous change.
+    """Undo the newest change of this actor that can be undone. Each further call undoes the next older change.
 
     Raise `NothingToUndo`.
     """

@@ -73,8 +73,8 @@ class ApiHandler(WSGIHandler):
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         """Answer a request.
 
-        Django's own method also sets the prefix and the table of addresses, which are always the same. It looks for old
-        connections, which the end of the previous request has closed, and it adds cookies.
+        Django's own method also sets the prefix and the table of addresses, which are always the same, looks for old
+        connections, which the end of the previous request has closed, and adds cookies.
         """
         request = self.request_class(environ)
         response: Any = self._middleware_chain(request)
@@ -179,8 +179,8 @@ def make_watched_connection(*, to_primary: bool = True) -> type:
     A server that hangs keeps its connections open, and the kernel of its machine still acknowledges data, so the
     network shows no error. The connection of a slow query stays open, because the server answers on another connection.
 
-    PostgreSQL itself ends a long statement by `statement_timeout`, but not behind a PgBouncer, where no setting may
-    stay on a connection. Nor does this limit hold while a cursor outside of a transaction reads all its rows.
+    PostgreSQL itself ends a long statement by `statement_timeout`, with two exceptions: behind a PgBouncer, where no
+    setting may stay on a connection, and while a cursor outside of a transaction reads all its rows in advance.
     """
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 

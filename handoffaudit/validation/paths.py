@@ -95,7 +95,7 @@ def at(document: Any, location: Location, default: Any = None) -> Any:
 
 
 MOST_STEPS = 300_000
-"""The most steps that all rules of one handoff may take together. All claim fields together may take as many again.
+"""The most steps that all rules of one handoff may take together. All claim fields together may take the same number.
 
 This number of steps takes at most a second. An ordinary handoff takes some hundreds of steps.
 """

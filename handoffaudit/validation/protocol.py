@@ -124,9 +124,9 @@ class HandoffPayload(BaseModel):
 class HandoffResult(BaseModel):
     """The outcome of one validation of a payload.
 
-    The issues read `path: message`; the issues of the LLM read as `SemanticValidator.validate` says. `validator_model`
-    is the role of the LLM that was asked (`fast`), or None. A value of a wrong type raises `pydantic.ValidationError`,
-    even in a later assignment.
+    An issue has the form `path: message`. Issues of the LLM have the form that `SemanticValidator.validate` describes.
+    `validator_model` is the role of the LLM that was asked (`fast`), or None. A value of a wrong type raises
+    `pydantic.ValidationError`, even in a later assignment.
     """
 
     model_config = ConfigDict(validate_assignment=True)

@@ -47,8 +47,9 @@ class Step:
     """One handoff of a trace.
 
     `data` holds all texts and numbers of the handoff's data, one per line, and `context` the texts and numbers of the
-    handoff's context and evidence. `brings_facts` is true if the values come from outside. Then the source is a person
-    or an observer. Or its role is not declared, and the handoff is an order without sources or the output of a program.
+    handoff's context and evidence. `brings_facts` is true if the values come from outside: if the source is a
+    person or an observer, or if the role of the source is not declared and the handoff is an order without sources or
+    the output of a program.
     `is_noted` is true if a finding of the severity `info` names a value that is in no source.
     """
 

@@ -95,8 +95,8 @@ _MOST_LOOKED_AT = 2000
 def placer(record: Record) -> Callable[[Location], Location]:
     """Return a function that maps a place in the data to the same place in the document.
 
-    The data is a part of the document, or, for `delegation`, built from several parts. Its values are found in the
-    document by identity. If the data is a text, every place in the data is the place of the text.
+    The data is a part of the document, or, for `delegation`, built from several parts. The values of the data are
+    found in the document by identity. If the data is a text, every place in the data is the place of the text.
     """
     if (text_place := record.data_place) is not None:
         return lambda _: text_place

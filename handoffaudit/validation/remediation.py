@@ -40,8 +40,8 @@ class RemediationState(StrEnum):
 class Limits(Protocol):
     """The limits in a type's policy for the next action.
 
-    They say how often senders may retry and retrieve again, whether critical findings escalate at once, and from which
-    severity on a finding requires an action.
+    The limits say how often senders may retry and retrieve again, whether critical findings escalate at once, and from
+    which severity on a finding requires an action.
     """
 
     @property
@@ -175,7 +175,7 @@ def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
 
 
 def _passes(facts: Facts, policy: Limits) -> bool:
-    """Return whether no finding has the policy's severity or a higher severity.
+    """Return whether the verdict requires no action, because all findings are below the severity of the policy.
 
     A rejected handoff does not pass. A verdict that failed without an error does not pass either.
     """

@@ -335,7 +335,7 @@ class _Names:
             if isinstance(value, dict):
                 if value is not root and isinstance(named := value.get("$schema"), str) and named.rstrip("#") != DRAFT:
                     message = f"A part of the schema is written for another draft, {named[:100]!r}."
-                    raise TooCostly(message, f'Write all of it for draft 2020-12, "{DRAFT}".')
+                    raise TooCostly(message, f'Write the whole schema for draft 2020-12, "{DRAFT}".')
                 base = self._register(value, base)
                 waiting.extend((one, base) for one in value.values())
             elif isinstance(value, list):

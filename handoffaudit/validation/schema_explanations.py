@@ -60,7 +60,7 @@ _SENTENCES = {
     "unevaluatedProperties": _UNKNOWN,
     "items": _MORE,
     "prefixItems": _MORE,
-    "unevaluatedItems": ("has more entries than the schema allows", "Remove the last ones."),
+    "unevaluatedItems": ("has more entries than the schema allows", "Remove the last entries."),
 }
 
 _NAMED_PARTS = ("properties", "patternProperties", "dependentSchemas", "$defs")

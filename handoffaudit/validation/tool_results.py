@@ -274,7 +274,7 @@ class _Echo:
                 yield value.start, value.end
 
     def _repeated_runs(self, text: str, values: list[TextValue]) -> Iterator[tuple[int, int]]:
-        """Yield the spans of the runs that `text` repeats. A run that is only a part of a value is not repeated."""
+        """Yield the spans of the runs that `text` repeats. A run that is only a part of a value does not count."""
         starts = [value.start for value in values]
 
         def is_inside(at: int) -> bool:

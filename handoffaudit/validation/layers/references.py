@@ -26,7 +26,7 @@ EPHEMERAL: Final = Code(
     Severity.INFO,
     "Temporary file",
     what="A file that the handoff refers to is in a temporary folder and may be deleted before it is needed.",
-    why="The system empties temporary folders, and other machines have different ones.",
+    why="The system empties temporary folders, and other machines do not share them.",
     hint="Move the file to a permanent folder, such as the session's folder, and refer to it there.",
 )
 CODES: Final = (MISSING_FILE, EPHEMERAL)

@@ -17,7 +17,7 @@ EMPTY_DATA: Final = Code(
     "structure.empty_data",
     Severity.WARNING,
     "Empty data",
-    what="The handoff passes no data on: the data is empty, or all its values are.",
+    what="The handoff passes no data on: the data is empty, or has only empty values.",
     why="The next agent starts without the work of this one, and nothing can be checked.",
     hint="Send what the next agent needs, for example the last message of this agent.",
 )

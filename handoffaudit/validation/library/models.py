@@ -92,8 +92,8 @@ class LLMResult(BaseModel):
 class RemediationAction(StrEnum):
     """The action that the library recommends after a validation.
 
-    If no finding has the severity `min_severity_to_remediate` or a higher one, the action is `accept_with_warnings`,
-    even without any findings.
+    The action is `accept_with_warnings` if all findings are below the severity `min_severity_to_remediate`, or if there
+    are no findings.
     """
 
     RETRY = Action.RETRY.value
@@ -262,7 +262,7 @@ class ValidationResult(BaseModel):
     are false if the layer was skipped or could not run; `layers` distinguishes these cases. `critique_passed` is None
     if no critique was made. `overall_passed` is true if no issue is an error or critical.
 
-    `quality_score` is between 0.0 and 1.0. It is 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning.
+    `quality_score`, from 0.0 to 1.0, is 1.0 minus 0.30 per critical issue, 0.15 per error and 0.05 per warning.
     With any error of the schema layer, it is 0.0. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex
     digits of the SHA-256 of the output's canonical JSON.
     """

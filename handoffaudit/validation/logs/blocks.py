@@ -29,8 +29,8 @@ MOST_LINES: Final = 16_384
 class Block:
     """A block of whole lines.
 
-    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended` says
-    that the lines end the block here; otherwise, the stream ended, and the block may grow when the log is sent again.
+    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended` is
+    false if the block ends only because the stream ended: the block may grow when the log is sent again.
     `first_line` counts from 1. `text` has only the beginning of a line that is too long.
     """
 

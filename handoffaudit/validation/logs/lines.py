@@ -64,8 +64,8 @@ KIND_TEXTS: Final = {
 class HealthLine:
     """The result of one handoff file.
 
-    `reason` is None if the file was used. `fallback` is None if nobody read the text of the agent's response instead of
-    the file. Both are also None if the line does not name them. An empty text is an unknown value.
+    `reason` is None if the file was used. `fallback` is None if the text of the agent's response was not read in place
+    of the file. Both are also None if the line does not name them. An empty text means that the value is unknown.
     """
 
     at: datetime

@@ -42,7 +42,7 @@ LineKey = tuple[datetime, str, str, str, str]
 class Counts:
     """The count of each key in one or several texts.
 
-    A line in the usual spelling is first counted under the texts that the groups of a regular expression match in it.
+    A line in the usual spelling is first counted under the texts that the groups of a regular expression match.
     When `health` or `lines` is read, these texts become keys.
     """
 

@@ -171,7 +171,7 @@ def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
 
 
 def _is_folder(name: str | None, run: str) -> bool:
-    """Return whether the value is a shell's working directory, because `PWD=` looks like a password."""
+    """Return whether the value is a shell's working directory, whose name `PWD` looks like the name of a password."""
     return name is not None and name.upper().endswith("PWD") and run.startswith("/")
 
 

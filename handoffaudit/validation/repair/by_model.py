@@ -125,7 +125,7 @@ class LostSecretError(Exception):
 
 
 def restore_secrets(answer: Any, masked: Any, before: Any) -> Any:
-    """Return `answer` with the values of `before` in place of the masks in `masked`, the copy that the LLM received.
+    """Return `answer` with the values of `before` in place of its masks. `masked` is the copy that the LLM received.
 
     A value is restored at its own place, and an unchanged entry of a list at any position in the list. Raises
     `LostSecretError` if a mask is left, because a moved secret cannot be assigned safely. Raises the same error if it

@@ -267,9 +267,10 @@ def _parents_above(tree: Tree, span: Span) -> set[str]:
 
 
 def _without_repetitions(tree: Tree, candidates: list[Found]) -> list[Found]:
-    """Return the handoffs without repetitions: a tool inside a tool, or the agent span that a tool led to.
+    """Return the handoffs without repetitions.
 
-    The handoff of the earlier rule is kept, or, with the same rule, the handoff of the outer span.
+    A repetition is, for example, a tool inside a tool, or the agent span that a tool led to. The handoff of the earlier
+    rule is kept, or, with the same rule, the handoff of the outer span.
     """
     order = {rule.name: position for position, rule in enumerate(RULES)}
     ranked = sorted(candidates, key=lambda one: (order[one.rule], one.span.started, -one.span.ended, one.span.span_id))

@@ -249,8 +249,8 @@ TEXT = {
 
 TEXT_START = -0.68
 
-# Weights of the features of a word. With this `WORD_START`, a word is marked if the chance that it is faulty is above
-# about one in four.
+# Weights of the features of a word. With the `WORD_START` below, a word is marked if the chance that the word is faulty
+# is above about one in four.
 WORD = {
     "clause_borne_out": -0.45,
     "clause_new": 1.26,

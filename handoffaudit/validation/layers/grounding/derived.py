@@ -1,7 +1,7 @@
 """Derived numbers: roundings, percentages, multiples, sums, differences and means of the numbers in the sources.
 
-Most claimed numbers cannot be derived. First, a cheap test excludes such numbers; its data is prepared once for all
-claims. For the remaining numbers, the module searches for a derivation and returns the first match.
+Most claimed numbers cannot be derived. A cheap test excludes most of these numbers first. The data of this test is
+prepared once for all claims. For the other numbers, the module searches for a derivation and returns the first match.
 """
 
 import re
@@ -160,7 +160,7 @@ class Operands:
 
 
 class SourceOperands:
-    """The operands for numbers with decimals, and fewer operands for whole numbers.
+    """The operands from the sources: many for claimed numbers with decimals, and fewer for claimed whole numbers.
 
     With many operands, nearly any small whole number would be the sum of two operands.
     """
@@ -191,7 +191,7 @@ class Derivation:
         self._tried: dict[int, list[float]] = {}
 
     def state(self, number: float) -> None:
-        """Add a number of the claim that rests on the sources."""
+        """Add a number that the claim states and that is grounded or derived."""
         self._stated.append(number)
         self._runs.add(number)
         self._tried.clear()
@@ -199,8 +199,8 @@ class Derivation:
     def way(self, claimed: Number) -> str:
         """Return how the claimed number follows from other numbers, or an empty string.
 
-        Only the first operands are tried: in pairs, as multiples, as sums of adjacent numbers, and for a mean of all. A
-        percentage is tried only as a part of a whole, and as a change between two numbers.
+        Only the first operands are tried: pairs, multiples, sums of adjacent numbers, and the mean of all. A percentage
+        is tried only as a part of a whole, and as a change between two numbers.
         """
         if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
             return ""

@@ -216,7 +216,7 @@ def _report_foreign_marks(marks: list[Mark]) -> list[Mark]:
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
-    """Return the wording marks that say something beside the marks of values.
+    """Return the wording marks that add something to the marks of values.
 
     A mark inside an ungrounded value is left out, because the value needs no second mark. A mark on a part of another
     value is left out, too, because a part such as `03` of 2024-03-12 has no meaning of its own. The words of a name

@@ -28,7 +28,7 @@ BY_KIND: Final = {
         Severity.WARNING,
         "Ungrounded date",
         what="A date or time in a claim does not occur in the context or the evidence.",
-        why="People set deadlines and orders by dates. An ungrounded date is often invented, or confused with another.",
+        why="Deadlines and orders depend on dates. An ungrounded date is often invented, or confused with another.",
         hint=_HINT,
     ),
     "name": Code(

@@ -52,7 +52,7 @@ _LOG_LINE = re.compile(
     r"|exit ?code\b|error code:? \d|HTTP/\d|\w{1,60}(?:Error|Warning|Exception): )",
 )
 _ITEM = re.compile(r"[ \t]+\S|[-*\u2022+] |\d{1,3}[.)] |[a-z][.)] |\|")
-# A blank line below other text. A blank line directly below a heading belongs to the heading.
+# A blank line below a paragraph. A blank line directly below a heading belongs to the heading.
 _BLANK_LINE = re.compile(r"\S[ \t]*\n[ \t]*\n")
 _HEADING = re.compile(
     r"^[ \t]*(?:#{1,6} .{1,200}|\*\*[^*\n]{1,120}\*\*:?|(?:\d{1,2}[.)] )?[A-Z][A-Z /&-]{3,80}:?"

@@ -103,7 +103,7 @@ _MISSING = Found("ungrounded")
 class Lookup:
     """The lookup of the values of one claim in the sources.
 
-    The lookup keeps the grounded numbers of the claim, because other numbers may be calculated from them.
+    The lookup keeps the grounded and derived numbers of the claim, because other numbers may be calculated from them.
     """
 
     def __init__(self, text: str, index: SourceIndex) -> None:
@@ -152,7 +152,7 @@ class Lookup:
     def _way(self, number: Number) -> str:
         """Return how a number follows from other numbers.
 
-        The grounded numbers of the claim are parsed only here, when a derivation is needed.
+        The grounded and derived numbers of the claim are parsed only here, when a derivation is needed.
         """
         if self._derivation is None:
             self._derivation = Derivation(self.index.operands)

@@ -53,7 +53,8 @@ _UNITS: Final = frozenset(
     | {"years", "fy", *MONTHS, *(unit for unit in MULTIPLIERS if len(unit) > 1)}
 )
 
-# Without a unit, such a letter can name a source (m-7); with a unit, it multiplies an amount (EUR5m).
+# Without a unit, a one-letter multiplier can be part of a source's name (m-7). With a unit, the letter multiplies an
+# amount (EUR5m).
 _MULTIPLIER_LETTERS: Final = frozenset(unit for unit in MULTIPLIERS if len(unit) == 1)
 
 # A title that ends with a year, such as "Annual Report 2025", and not a statement such as "Founded in 2025".
@@ -218,7 +219,7 @@ ORDERS: Final = frozenset({"creative", "implementation"})
 
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
 
-# What an agent or its framework records about its own run. Sources rarely have these values.
+# The fields that an agent or its framework records about its own run. Sources rarely have their values.
 _OF_THE_RUN: Final = frozenset(
     {
         *("confidence", "run_id", "trace_id", "span_id", "thread_id", "tool_call_id", "checkpoint_id"),

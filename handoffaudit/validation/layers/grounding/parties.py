@@ -172,11 +172,10 @@ def _count(word: str) -> int:
 def _scores(sentence: Sentence, parties: tuple[Party, Party], words: set[str]) -> Iterator[Finding]:
     """Yield the findings on scores, such as `4-1`.
 
-    A score must be a pair of numbers of the two parties, or an intermediate score. An intermediate score is the sums of
-    the numbered parts up to one of them. The name of a numbered part may be before the score
-    (`in the second period, 1-1`). Then the score must be the pair of this part or the intermediate score at its end.
-    Otherwise, the words around the score may be about the end (`won 4-1`) and not contain `period`. Then the score must
-    be the pair of the totals.
+    A score must be a pair of numbers of the two parties, or an intermediate score: the sums of the two parties up to
+    the same numbered part. If a numbered part is named before the score (`in the second period, 1-1`), the score must
+    be the pair of this part or the intermediate score at its end. Otherwise, if the words around the score are about
+    the end (`won 4-1`) and do not contain `period`, the score must be the pair of the totals.
     """
     one, other = parties
     final = {(one.total, other.total), (other.total, one.total)}

@@ -250,7 +250,7 @@ def _bound(text: str, sentence: Sentence, columns: Sequence[Column], day: Stated
 
 def _day_of_amount(text: str, sentence: Sentence, amount: Stated, day: Stated | None) -> Stated | None:
     """Return the day beside an amount, else the last day that the text named before the amount, else None."""
-    # A sentence about all days, or a range of days before the amount, gives no day to an amount without a day beside.
+    # An amount without a day beside it has no day in a sentence about all days, or after a range of days.
     beside = _day_beside(text, sentence, amount)
     if beside is not None or _WHOLE.search(sentence.text):
         return beside

@@ -93,7 +93,7 @@ class SourceIndex:
             self.text = _SEPARATOR.join(self._texts)
         self.folded = lower_in_place(self.text)
         self._found: dict[str, int] = {}
-        # Whether the sources have a word of a name in some form. `Lookup` fills this cache.
+        # For each word of a name, whether the sources have the word in some form. `Lookup` fills this cache.
         self.known_words: dict[str, bool] = {}
         # The figures, split at their separators: `1,012` gives 1 and 012. The property `figures` fills this set.
         self._digits: frozenset[str] | None = None

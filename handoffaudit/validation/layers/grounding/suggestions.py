@@ -127,7 +127,7 @@ class _Amounts:
 
 def mask_texts(names: Sequence[str], texts: Sequence[str]) -> list[str]:
     """Return the texts of sources with these names, with the secrets in them masked."""
-    # An object such as `{"name": "DB_PASSWORD", "value": "…"}` says in another source that its value is a secret.
+    # The name and the value in `{"name": "DB_PASSWORD", "value": "…"}` are two sources. The name marks a secret value.
     parts = [name.rpartition(".") for name in names]
     named = {above for (above, _, last), text in zip(parts, texts, strict=True) if last in NAMING and of_text(text)}
     return [
@@ -202,7 +202,7 @@ class Nearby:
         return False
 
     def shown(self, near: str) -> str:
-        """Return a near value that was found elsewhere, or an empty text if the text does not have it."""
+        """Return `near`, which another search found, or an empty text if the searched text does not have `near`."""
         return near if near in self._text else ""
 
     def number(self, value: TextValue, number: Number) -> str:

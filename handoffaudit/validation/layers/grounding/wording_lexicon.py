@@ -1,8 +1,8 @@
 """The English lexicon of the wording detector: opposites, exclusive families, synonyms and word lists.
 
-The lexicon is written by hand from general English, not taken from labelled data. The readers of the lexicon stem its
-words, so one regular form is enough; irregular forms such as `rose` and `shrank` are words of their own. Entries end
-with a semicolon, and a word may occur in several entries.
+The lexicon is written by hand from general English, not taken from labelled data. The modules that use the lexicon stem
+its words, so one regular form is enough; irregular forms such as `rose` and `shrank` are words of their own. Entries
+end with a semicolon, and a word may occur in several entries.
 """
 
 

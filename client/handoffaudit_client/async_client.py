@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HandoffId(str):
-    """The id of a handoff, which may be awaited, as most calls of an async client are."""
+    """The id of a handoff. `await` returns the same id."""
 
     __slots__ = ()
 

@@ -275,7 +275,7 @@ class Client:
         """Return the numbers of handoffs and tool results of this process.
 
         `sent`: accepted by the server. `waiting`: not sent yet, including items of ended processes. `adopted`: taken
-        over from ended processes. `dropped`: removed because the spool was full. `refused`: refused by the server for
+        over from ended processes. `dropped`: lost, such as from a full spool. `refused`: refused by the server for
         good. `failed`: not sent because of an error on this side, such as in `before_send`.
         """
         sender = self._sender

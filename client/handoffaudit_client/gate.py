@@ -32,10 +32,7 @@ _LATER = {408, 425, 429}
 
 
 class Gate:
-    """Ask the server about one handoff. Each request sends the same submission.
-
-    `passed` is called if the target may start.
-    """
+    """Ask the server about one handoff. `passed` is called if the target may start."""
 
     def __init__(
         self,

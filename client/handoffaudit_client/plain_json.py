@@ -20,7 +20,7 @@ _MOST_PARTS = 100_000
 
 _LONGEST_TEXT = 1024 * 1024
 
-# A file in base64, such as an image: no LLM reads it as text, and its characters exceed each token budget.
+# A file in base64, such as an image: no LLM reads it as text, and it exceeds every token budget.
 _LONGEST_FILE = 4_096
 _FILE = re.compile(rf"(?<![\w+/-])[A-Za-z0-9+/_-]{{{_LONGEST_FILE},}}={{0,2}}")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# The client loads this module before it starts a thread. Its threads later need Base64 for bytes in documents, the
-# codec for names of hosts, and the log for warnings, so they are loaded here, too.
+# The client loads this module before it starts a thread. Also load here what threads need later: Base64 for bytes in
+# documents, the codec for names of hosts, and the log for warnings.
 import base64  # noqa: F401
 import contextlib
 import encodings.idna  # noqa: F401

@@ -43,11 +43,11 @@ class Verdict:
     """The verdict on a handoff. It is true if the next agent may start.
 
     `state` is a state of the server: `accepted`, `approved`, `held`, `rejected`, `declined`, `superseded`, `received`
-    or `validating`. If the server did not answer, or the client sent nothing, the client decides: `state` is
-    `unverified` if it lets such handoffs pass, else `unreachable`. `refused` means that the server does not take the
-    handoff, or does not let the key use its approval. A person's approval works once: if it has ended, `state` is
-    `used`, `expired` or `outdated` (a policy was saved after the approval). `why` is a text for an LLM, and never
-    empty. `url` is the page of the handoff, for people; empty if unknown.
+    or `validating`. If the server did not answer, or the client sent nothing, `state` is `unverified`, or `unreachable`
+    with `on_unreachable="stop"`. `refused` means that the server does not take the handoff, or does not let the key use
+    its approval. A person's approval works once: if the approval has ended, `state` is `used`, `expired` or `outdated`
+    (a policy was saved after the approval). `why` is a text for an LLM, and never empty. `url` is the page of the
+    handoff, for people; empty if unknown.
     """
 
     __slots__ = ("_ask", "findings", "handoff_id", "state", "url", "why")

@@ -109,7 +109,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         try:
             data = super().get_access_token_data(*args, **options)
         except OAuth2Error as error:
-            # The whole answer is not logged: it may have tokens.
+            # Only the error code is logged, because the answer may have tokens.
             code = re.search(r'"error"\s*:\s*"([a-z_]{1,60})"', str(error))
             raise ProviderError(f"The token endpoint refused the code: {code[1] if code else 'no reason'}.") from None
         except (KeyError, TypeError, ValueError) as error:

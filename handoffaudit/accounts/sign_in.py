@@ -69,7 +69,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             single_sign_on.record_sign_in(user)
         elif settings.PASSWORD_SIGN_IN:
             return
-        # If the expiry were in seconds, each save would postpone the end of the session, and some pages save it.
+        # With an expiry in seconds, each save of the session would postpone its end, and some pages save the session.
         request.session.set_expiry(timezone.now() + timedelta(seconds=settings.OIDC_SESSION_SECONDS))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:

@@ -130,7 +130,7 @@ def managed_slugs() -> set[str]:
 
 
 def list_grants() -> list[str]:
-    """Return the texts of the roles that the settings name, each once."""
+    """Return the roles that the settings grant, each once, as texts such as `reviewer@acme`."""
     texts = [text for grants in settings.OIDC_ROLES.values() for text in grants]
     return list(dict.fromkeys(text for text in [*texts, settings.OIDC_DEFAULT_ROLE] if text))
 

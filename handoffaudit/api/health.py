@@ -174,7 +174,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 class DatabaseCollector(Collector):
-    """The metrics of all processes. Scrapes at the same moment share the queries."""
+    """The metrics of all processes. Scrapes within `CACHED_SECONDS` share the queries."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -67,8 +67,8 @@ def find_database_file() -> Path | None:
 def refuse_no_data() -> None:
     """Raise `Stop` if there is no SQLite file of the database. Call the function before Django is loaded.
 
-    Only a start of the server and `manage migrate` create a database. Another command that created one would answer
-    about an empty database, and create keys that the server does not know.
+    Only a start of the server and `manage migrate` create a database. A database that another command created would be
+    empty, and the server would not know the keys in it.
     """
     file = find_database_file()
     if file is None or file.is_file():

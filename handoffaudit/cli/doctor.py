@@ -64,14 +64,14 @@ Check = Callable[[Installation], Iterable[Result]]
 
 @click.command(name="doctor", epilog=example("handoffaudit doctor", "handoffaudit doctor --online --json"))
 @click.option("--online", is_flag=True, help="Also ask the LLM one short question, which costs less than 0.01 USD.")
-@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings only.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings, but no errors.")
 @data_option
 @json_option
 def command(*, online: bool, strict: bool, as_json: bool) -> None:
     """Check settings, versions, database, broker, workers, clock, disk and permissions, and say what to do.
 
-    Run the command with the environment of the server and on its machine. It changes nothing. It exits with 2 if there
-    is an error.
+    Run the command on the machine of the server, with the server's environment. The command changes nothing, and exits
+    with 2 if there is an error.
     """
     results = list(examine(Installation(online)))
     levels = [result.level for result in results]

@@ -254,7 +254,7 @@ def check_seal_key(_: Installation) -> Iterator[Result]:
 
 
 def check_checkpoints(_: Installation) -> Iterator[Result]:
-    """Check that each place of checkpoints can take them. A server that can write to no place only logs a warning."""
+    """Check that checkpoints can be written to each place. If not, the server only logs a warning."""
     if not settings.CHECKPOINTS:
         yield Result("checkpoints", Level.OK, "None are written (HANDOFFAUDIT_CHECKPOINTS=off).")
         return

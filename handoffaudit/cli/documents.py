@@ -152,7 +152,7 @@ class Source:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
         unpacked = _Unpacked(gzip.GzipFile(fileobj=plain)) if packed else self._counted
         self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked, BUFFER_BYTES) if packed else plain
-        # Programs of Windows begin a file with this mark. A damaged file raises its error again when it is read.
+        # Windows programs begin a file with a byte order mark. A damaged file raises its error again when it is read.
         with suppress(EOFError, OSError, zlib.error):
             if self._stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
                 self._stream.read(len(codecs.BOM_UTF8))

@@ -199,9 +199,8 @@ def measure_model(
 ) -> None:
     """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked.
 
-    Raise `Stop` for standard input, and for a file without usable data. Also raise `Stop` if the user does not agree,
-    or if there is no terminal to ask the user. Also raise `Stop` if the key, a setting or the file of the answers
-    cannot be used.
+    Raise `Stop` for standard input, for a file without usable data, and if the key, a setting or the file of the
+    answers cannot be used. Also raise `Stop` if the user does not agree, or if there is no terminal to ask the user.
     """
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)

@@ -44,9 +44,9 @@ class NoRegularFile(OSError):
 def _open_parent(path: Path, folder: Path | None) -> Iterator[tuple[int, str, os.stat_result]]:
     """Yield the open folder that contains a file, the file's name there, and its status.
 
-    Links are followed within `folder`. For a file elsewhere, `_open_own` says which links above the file are followed.
-    If a `folder` is given, the file itself can be a link to a file below its own folder. Raises `LeavesFolder` for a
-    link that is not followed, and `OSError` if the path can't be looked up.
+    Links are followed within `folder`. For a file outside of it, `_open_own` says which links above the file are
+    followed, and the file itself can be a link to a file below its own folder. Without `folder`, the file must not be a
+    link. Raises `LeavesFolder` for a link that is not followed, and `OSError` if the path can't be looked up.
     """
     whole = path.absolute()
     below = None if folder is None else _find_relative_path(whole, folder)
@@ -67,7 +67,7 @@ def _open_own(folder: Path, opened: ExitStack) -> int:
 
     A link is refused in two places: as the folder itself, and as the folder above it. The current folder, its parents
     and the entries of the root folder are exceptions. They are trusted to belong to the user, so they can be links.
-    Links further up are followed, but a link below the current folder only if its target is in the current folder.
+    Links further up are followed; below the current folder, only links to targets in the current folder.
     """
     current = _list_current_folders()
     users = {above for one in current for above in (one, *one.parents)} | {Path(*folder.parts[:2])}

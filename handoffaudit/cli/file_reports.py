@@ -287,7 +287,7 @@ def watch(  # noqa: PLR0913 (click hands over each option)
 
 def _until_interrupted(watching: "Watcher", every: float) -> None:
     """Scan the folder in a loop until Ctrl-C or SIGTERM."""
-    # A shell without job control ignores SIGINT for background programs.
+    # A shell without job control starts background programs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt):

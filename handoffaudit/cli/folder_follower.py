@@ -90,9 +90,8 @@ def owner_of(path: str, names: Mapping[str, str], folder: str) -> dict[str, str]
     """Return run, phase, agent and runtime of a file.
 
     Names that no placeholder provides come from the folders above the file: the nearest folder is the agent, the next
-    folder the phase. A single folder is both. `folder` is the name of the followed folder. The run has this name, and
-    for a file directly in the folder, the agent and the phase have it, too. Without its placeholder, the runtime is
-    empty.
+    folder the phase. A single folder is both. `folder` is the name of the followed folder: the run has this name, and
+    so do the agent and the phase of a file directly in the folder. Without its placeholder, the runtime is empty.
     """
     above = PurePosixPath(path).parts[:-1]
     agent = above[-1] if above else folder
@@ -162,8 +161,8 @@ class Follower:
     def due(self, now: float, *, all_now: bool = False) -> Iterator[Due]:
         """Yield the files to report at `now`, a moment of a monotonic clock.
 
-        With `all_now`, do not wait for files to settle or to time out. Without a `timeout`, the only missing files are
-        then those of `expected`. Raises `OSError` if the folder can't be read.
+        With `all_now`, do not wait for files to settle or to time out; if there is no `timeout`, only files in
+        `expected` can be missing. Raises `OSError` if the folder can't be read.
         """
         found = file_lookup.scan_folder(self.root)
         there = {path: names for path in found.files if (names := self._match(path)) is not None}
@@ -327,7 +326,7 @@ class Watcher:
             iteration=due.iteration,
         )
         changed = looked.changed_ns or file_lookup.last_change_above(path)
-        # Some file systems take any time, and an agent can set the times of its files.
+        # An agent can set the times of its files, also to times that `datetime` cannot represent.
         at = datetime.fromtimestamp(min(max(changed / 1e9, 0), _LATEST_SECONDS), UTC)
         return make_report(about, looked, at, response=self._read_response(path), elsewhere=list(due.candidates))
 

@@ -83,7 +83,7 @@ def _parse_event(text: str, plain: dict[str, Any]) -> Event:
     name, tool = _read_text(plain, "hook_event_name"), _read_text(plain, "tool_name")
     call = plain.get("tool")
     if "hook_event_name" not in plain and isinstance(call, dict):
-        # This is a delegation in the format of other hosts, which report the call once its result is there.
+        # Other hosts send a call in this format, once its result is there.
         name, tool = "PostToolUse", _read_text(call, "name")
     return Event(text, name, tool, bool(plain.get("stop_hook_active")))
 

@@ -64,7 +64,7 @@ class HandoffHooks(HookProvider):
             return
         verdict, number = await self._gate.ask_async(question), 0
         while self._gate.must_interrupt(verdict, is_resumed=is_resumed_call(event, _INTERRUPT)):
-            # An answered interrupt returns immediately, so the next one needs another name.
+            # An answered interrupt returns immediately, so the next interrupt needs another name.
             event.interrupt(f"{_INTERRUPT} {number}", show(question, verdict))
             number += 1
         if not verdict:

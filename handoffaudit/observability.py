@@ -68,7 +68,7 @@ class OutageFilter(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        # The time from which on a warning is let through again, and the number of warnings left out so far.
+        # The time until which equal warnings are left out, and the number of warnings left out so far.
         self.seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -228,8 +228,8 @@ def _span_of_request(environ: dict[str, Any], respond: Respond) -> Iterator[Resp
     method = environ.get("REQUEST_METHOD", "")
     attributes = {
         "http.request.method": method,
-        # The query string is left out, because it can contain what people search for.
-        # A one-time link has its secret in the path.
+        # The query string is left out, because it can contain the search terms of people. The path is masked, because
+        # a one-time link has its secret in the path.
         "url.path": mask_text(environ.get("PATH_INFO", "")[:MOST_SQL]),
         "handoffaudit.request_id": current_id(),
     }

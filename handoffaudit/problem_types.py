@@ -156,7 +156,7 @@ _TYPES = (
         "Too many tool results",
         413,
         "The tool results of the batch have more bytes than the limit.",
-        "Send the handoff that got this answer again, in another batch.",
+        "Send the refused handoff again, in another batch.",
     ),
     ProblemType(
         "An encoding that is not known",

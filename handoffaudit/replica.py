@@ -22,14 +22,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 log = structlog.get_logger(__name__)
 
 ALIAS: Final = "replica"
-# Sessions and memberships are not read from the replica: a person who was removed must not read on.
+# These models are not read from the replica: a person who was removed must lose access at once.
 _IDENTITY: Final = frozenset({"sessions.session", "accounts.person", "accounts.membership"})
 COOKIE: Final = "handoffaudit_written"
 # A browser carries the position for longer than a replica may lag.
 COOKIE_SECONDS: Final = 60
 MOST_LAG_SECONDS: Final = 10.0
 # A process asks the replica for its position this often. While one thread asks, the other threads use the last answer
-# or, if the answer is older than `OLDEST_SECONDS`, the primary. If the last try failed, a thread of its own asks.
+# or, if the answer is older than `OLDEST_SECONDS`, the primary. If the last try failed, a separate thread asks.
 KNOWN_SECONDS: Final = 0.5
 OLDEST_SECONDS: Final = 1.5
 _SAFE: Final = ("GET", "HEAD")

@@ -36,8 +36,8 @@ SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")
 
-# The size of `struct tcp_info` and two offsets in it. The first is that of the milliseconds since the last received
-# data. The second is that of the numbers of bytes that the other side acknowledged and sent.
+# The size of `struct tcp_info`, the offset of its milliseconds since the last received data, and the offset of its
+# two numbers of bytes: those that the other side acknowledged, and those that it sent.
 _SIZE, _SILENT_AT, _BYTES_AT = 136, 52, 120
 
 

@@ -43,7 +43,7 @@ _one_prompt_trial = threading.Lock()
 def judge_waiting() -> None:
     """Judge all waiting handoffs, and judge again the handoffs whose tool results arrived late.
 
-    If enough drains already run, one of them looks again instead.
+    If enough drains already run, one of them looks for this work instead.
     """
     _wake_event.set()
     while _wake_event.is_set() and drains.acquire():
@@ -175,7 +175,7 @@ def look() -> None:
 
 
 def _end_checks() -> None:
-    """Finish the LLM checks and the outage alerts of the time before the LLM key was removed.
+    """Finish the LLM checks from before the LLM key was removed, and resolve the outage alerts.
 
     Without a key, there may be no worker for LLM checks.
     """

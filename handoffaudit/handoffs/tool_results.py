@@ -29,7 +29,7 @@ from handoffaudit.validation.tool_results import EVIDENCE, Grade, capture, label
 
 MOST_RESULTS: Final = 200
 MOST_OF_A_TRACE: Final = 1024 * 1024
-# This allowance is counted for each result, so that many small results are limited, too.
+# Each result counts as this many bytes more than its texts, so that many small results are limited, too.
 _ROW_BYTES: Final = 256
 # The first key of the advisory locks of traces.
 _LOCKS: Final = 0x48415452
@@ -40,8 +40,8 @@ _PAUSE: Final = timedelta(seconds=2)
 # A result may be this much later than the time that the sender gave its handoff. The sender may round that time, and
 # the sender's clock may differ from the collector's clock.
 _LATE_CLOCK: Final = timedelta(seconds=5)
-# Handoffs that may have a verdict without the late results. A handoff in the state `received` has no verdict, and gets
-# such a verdict only if a worker is judging the handoff now.
+# The states of handoffs that may have a verdict without the late results. A handoff in the state `received` has no
+# verdict yet. Its verdict can lack the late results only if a worker is judging the handoff now.
 _MAY_BE_JUDGED: Final = (State.VALIDATING, State.ACCEPTED, State.HELD, State.APPROVED, State.REJECTED)
 
 
@@ -243,7 +243,7 @@ def _is_held(tenant_id: int, trace_id: str) -> bool:
 def _make_room_beside(
     of_trace: "QuerySet[ToolResult]", taken: dict[str, ToolResult], replaced: dict[str, ToolResult], grade: Grade
 ) -> set[str]:
-    """Rename replaced rows so that they stay, and remove rows without room from `taken`; return the removed calls.
+    """Rename replaced rows so that they stay. Remove rows that do not fit from `taken`, and return their call ids.
 
     Results of the grade `said` take no room from evidence. Otherwise, senders could fill a held trace with such
     results.

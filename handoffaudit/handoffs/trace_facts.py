@@ -23,7 +23,7 @@ from handoffaudit.validation.text import clean
 # together. The known facts must not depend on the other handoffs of the batch.
 MOST_FACTS: Final = 500
 MOST_TEXT: Final = 2 * 1024 * 1024
-# The facts of a batch with more characters are read for one handoff at a time.
+# If the facts of a batch have more characters than this, they are read for one handoff at a time.
 MOST_LOADED: Final = 32 * 1024 * 1024
 _TRACES_AT_ONCE: Final = 50
 LONGEST_EVIDENCE: Final = 16 * 1024
@@ -53,7 +53,7 @@ class Known(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The behaviour of a source, and the facts of a trace before one of its handoffs, oldest first.
+    """The behaviour of the source of a handoff, and the facts of its trace before the handoff, oldest first.
 
     `facts` has the kind, label and content of each fact.
     """

@@ -254,9 +254,9 @@ ModelChoice = LanguageModel | AskLater | None
 
 @dataclass(frozen=True, slots=True)
 class PriorContext:
-    """The context of a handoff: its history, the record of the attempts before it, and what is known in its trace.
+    """The knowledge for a verdict: the history of the handoff, the record of its earlier attempts, and trace facts.
 
-    `facts` are the facts of its trace, or None to load them for this handoff alone. `evidence` holds tool results.
+    `facts` are the facts of the trace, or None to load them for this handoff alone. `evidence` holds tool results.
     `strict_files` says whether a handoff file is required; None means that the policy at the time of arrival decides.
     """
 

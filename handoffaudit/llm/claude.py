@@ -152,7 +152,7 @@ async def read_bounded(response: Any) -> None:
         if size > LONGEST_BODY:
             raise errors.too_long_error(LONGEST_BODY)
         parts.append(part)
-    # The HTTP client looks for the body in this attribute, and without it would read the stream, which is now empty.
+    # The HTTP client looks for the body in this attribute first. The stream of the response is empty now.
     response._content = b"".join(parts)  # noqa: SLF001
 
 

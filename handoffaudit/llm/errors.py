@@ -122,7 +122,7 @@ def invalid_key_error() -> Unavailable:
 
 
 def sdk_error(error: Exception, provider: str) -> Unavailable:
-    """Return the error for an unexpected failure of the SDK: for Bedrock and Vertex, that the setup is wrong.
+    """Return the error for an unexpected failure of the SDK. For Bedrock and Vertex, it says that the setup is wrong.
 
     Leave out the text of `error`, which may hold the request.
     """

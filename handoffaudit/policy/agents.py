@@ -82,7 +82,7 @@ def routes_to_text(rows: Iterable[DeclaredRoutes]) -> str:
 def parse_routes_text(text: str) -> tuple[DeclaredRoutes, ...]:
     """Parse text with one route or more in each line; lines with the same source become one row.
 
-    Raise `InvalidPolicy`. An error in a line names the line. An error in the row of several lines names their source.
+    Raise `InvalidPolicy`. An error in one line names the line. An error in a whole row names its source.
     """
     routes: list[tuple[str, str]] = []
     errors: list[PolicyError] = []

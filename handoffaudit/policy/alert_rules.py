@@ -30,7 +30,7 @@ class Watched(StrEnum):
 class NoData(StrEnum):
     """The effect on an alert if no handoff, or too few, came in the window of its rule.
 
-    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: an alert of its own says that no handoff
+    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: a separate alert says that no handoff
     came, unless the tenant never had a handoff. If too few handoffs came, `alert` has the effect of `keep`.
     """
 

@@ -88,7 +88,7 @@ def to_comparable(rules: BusinessRuleSet) -> dict[str, Any]:
 def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> BusinessRuleSet:
     """Return a changed set with the next version number after the current set; a new set keeps its own number.
 
-    After the highest number, all versions of the set have this number.
+    A set that has the highest number keeps this number in all later versions.
     """
     if in_force is None:
         return rules

@@ -156,7 +156,7 @@ class Version(Generic[R]):
 
 
 class Stale(Exception):
-    """The error for a change of an older version: somebody has saved `current` since."""
+    """The error for a change that is based on an older version than `current`, which somebody has saved since."""
 
     def __init__(self, current: Table[Any]) -> None:
         super().__init__(f"The table is at version {current.version} now: load this version and make the change again.")

@@ -2,8 +2,9 @@
 
     HANDOFFAUDIT_URL=… HANDOFFAUDIT_KEY=… python crew.py [SECONDS BETWEEN TURNS]
 
-The crew buys chairs in four runs: one is sound, one invents a price, one loops, and one waits for a person. It prints
-each handoff with its verdict. It needs `pydantic-ai-slim` and `handoffaudit-client`, and nothing of the server.
+The crew buys chairs in four runs: one is sound, one invents a price, one loops, and one waits for a person. The
+script prints each handoff with its verdict. It needs only the packages `pydantic-ai-slim` and
+`handoffaudit-client`.
 """
 
 import asyncio

@@ -74,9 +74,10 @@ class Subject:
 
 
 def find_subject(tenant: Tenant, asked: Mapping[str, str]) -> Subject:
-    """Return the subject that `handoff`, `trace`, or else `period`, `since` and `until` name; periods have whole hours.
+    """Return the subject that `handoff` or `trace` names, or else the period that the other keys name.
 
-    Raise `FilterError` for a period that cannot be read, `Handoff.DoesNotExist`, `NothingFound` or `TooLarge`.
+    `period`, `since` and `until` name a period of whole hours. Raise `FilterError` for a period that cannot be read,
+    `Handoff.DoesNotExist`, `NothingFound` or `TooLarge`.
     """
     if asked.get("handoff"):
         return about_handoff(tenant, asked["handoff"])

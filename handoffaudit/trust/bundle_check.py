@@ -272,7 +272,7 @@ def _read_seals(
 def _check_keys(seals: list[dict[str, Any]], newest: str, result: Result) -> None:
     """Check that signed changes lead from the key of each seal to the newest key.
 
-    No change leads on from a lost key. The seals before the loss are a note, as the loss is in `verify-log`.
+    No signed change leads on from a lost key. So the seals before a loss cause only a note, like the loss itself.
     """
     trusted = _trust_keys(seals, newest)
     lost = max((one["number"] for one in seals if is_lost_key(one) and one["public_key"] in trusted), default=0)

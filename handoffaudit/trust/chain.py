@@ -76,7 +76,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """A retention run that removed the rows of these kinds that belong to handoffs from before the time `before`."""
+    """A retention run, which removed the rows of `kinds` whose handoffs are older than the time `before`."""
 
     kinds: tuple[int, ...]
     before: datetime

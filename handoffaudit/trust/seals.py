@@ -146,7 +146,7 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The largest number of new events in a batch. Up to as many events that were committed late are added to the batch.
+# The largest number of new events in a batch, and also of the events that were committed late and are added to it.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -162,7 +162,7 @@ class _Overtaken(Exception):
 
 
 def seal_due() -> None:
-    """Seal new rows for about a second; while handoffs wait to be judged, for a few per cent of the time."""
+    """Seal new rows for about a second, or in a few per cent of the time while handoffs wait to be judged."""
     held_until = LEASE.acquire()
     if held_until is None:
         return
@@ -177,7 +177,7 @@ def seal_due() -> None:
                 is_more = seal_batch(key)
         seal_audit_logs(key)
         if busy:
-            # Other workers have passes of their own, and all of them together may only take the share.
+            # The pause is for the passes of all workers, because together they may only take the share.
             pause = timedelta(seconds=(work_clock() - begun) * (1 / _SHARE - 1))
     except WrongKey as error:
         _warn_once(str(error))

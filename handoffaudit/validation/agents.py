@@ -211,8 +211,8 @@ def guess_role(record: Record, behaviour: str = "") -> Guess:
 
     `behaviour` holds the forms of the source's newest handoffs before this handoff. The name of a person or a tool
     decides the role. Otherwise, an answer to a tool call comes from an observer. Otherwise, the source is an observer
-    if this handoff looks like the output of a program. At least 60 % of its newest handoffs must look like that, too:
-    this one and up to seven before it. Any other source is a worker. Earlier handoffs count, because an agent with a
+    if this handoff, and at least 60 % of the source's newest handoffs (this one and up to seven before it), look like
+    the output of a program. Any other source is a worker. Earlier handoffs count, because an agent with a
     browser hands over pages, and often also answers of its own.
     """
     was_called = record.data.get("role") == "tool" or _was_called(record)

@@ -292,7 +292,7 @@ class TypePolicy:
 ROWS_AS_SHIPPED: Final = (
     TypePolicy("customer_info"),
     TypePolicy("deal_data"),
-    # These three types are messages between agents, and reports of some ten thousand characters are common.
+    # These three types are messages between agents, and reports of ten thousand characters and more are common.
     TypePolicy("delegation", token_budget=20_000),
     TypePolicy("handoff", token_budget=20_000),
     TypePolicy("message", token_budget=20_000),

@@ -90,7 +90,7 @@ def parse_address(address: str) -> httpx2.URL:
     return url
 
 
-# A test of a webhook and a lookup of a name occupy one of the web server's 32 threads for up to ten seconds.
+# A test of a webhook or a lookup of a name occupies one of the web server's 32 threads for up to ten seconds.
 MOST_WAITS_OF_TENANT = 2
 MOST_WAITS = 8
 

@@ -1,4 +1,4 @@
-"""Payloads of webhook events, and the dispatch, which makes deliveries of all stored events and loses none.
+"""Payloads of webhook events, and the dispatch, which makes the deliveries of every stored event.
 
 The id of an event can be missing for a while, because transactions do not commit in the order of the ids of their
 events. A gap is a range of missing ids. It has the first id, the last id, and the time at which the range was found

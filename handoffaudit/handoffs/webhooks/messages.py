@@ -2,7 +2,8 @@
 
 Each delivery is about one event.
 
-In each hour (`INTERVAL`), a person gets at most one mail about the same kind and level of alert, and one about its end.
+In each hour (`INTERVAL`), a person gets at most one mail about alerts of the same kind and level, and one about ended
+alerts of the same kind.
 Slack takes `text` and `blocks` (incoming webhooks), Teams takes a message with an Adaptive Card (Workflows). Words of
 senders are always plain text, so that they mention nobody and link nowhere.
 """
@@ -173,7 +174,7 @@ INTERVAL = timedelta(hours=1)
 
 MOST_BUNDLED = 500
 
-STANDS_FOR = "A later mail about the same alert replaced this mail."
+STANDS_FOR = "A later mail about the same kind of alert replaced this mail."
 
 
 def postpone(rows: Iterable[Delivery]) -> None:

@@ -64,13 +64,13 @@ class History(msgspec.Struct, frozen=True):
 
     `derived` is the chain up to and including the source of this handoff, with returns folded (see `fold_returns` in
     `handoffaudit.handoffs.lineage`). `derived_full` is the same chain unfolded. If the sender declares a chain, or the
-    format has no place for one, both chains follow only the parents that handoffs name. Both are then None if the
-    parent of this handoff is not known. `derived_complete` is False if an ancestor is missing, so that only the end of
-    the chain is known.
+    format has no field for a chain, both chains follow only the parents that handoffs name. Both chains are then
+    None if the parent of this handoff is not known. `derived_complete` is False if an ancestor is missing, so that only
+    the end of the chain is known.
 
     `returns` counts the returns: handoffs whose target had the work before. Only this handoff and its ancestors with
-    the same source and target are counted. `returns` is 0 if the sender declares a chain, or the format has no place
-    for one.
+    the same source and target are counted. `returns` is 0 if the sender declares a chain, or the format has no field
+    for a chain.
 
     `repeats` is the number of earlier handoffs of the trace with the same source, target and data hash.
     `repeats_received` is the same number for the handoff that this source received last. `unknown` holds the handoffs

@@ -92,7 +92,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     if unjudged and subject.record.trace_id:
         claims = _report(subject, claims, unjudged, index)
     most, statements = _affordable(claims, index)
-    # The tool results of the trace are material for the handoff, which need not restate them.
+    # The tool results of the trace are material for the handoff. The handoff need not restate them.
     restates = not subject.trace_evidence
     reported = _reported_of(subject)
     marked = [

@@ -173,7 +173,7 @@ def limit_for_requests(opened: Any) -> None:
 
     Starting parallel workers or compiling a query takes longer than most pages may take.
     """
-    # With a PgBouncer, the settings would stay on the connection of the server, which other clients use next.
+    # PgBouncer would keep the settings on its connection to the server, which other clients use next.
     if not settings.PGBOUNCER:
         limit = REQUEST_LOCK_MILLISECONDS - int(1000 * POOL_SECONDS)
         opened.execute(
@@ -287,7 +287,7 @@ class WriteTurn:
         self._lock = threading.RLock()
         self._patient = threading.Semaphore(MOST_LATE)
         self._turns = 0
-        # The number of turns when a writer was last refused, because no other writer got the lock.
+        # The value of `_turns` when a writer was last refused because no writer got the lock.
         self._stuck_at = -1
         self._limits: list[AbstractContextManager[None]] = []
 
@@ -369,7 +369,7 @@ RETRY_SECONDS = 60
 
 
 def describe_shortage() -> str:
-    """Describe the disk that is nearly full. Return an empty text if there is room.
+    """Describe a disk that is nearly full. Return an empty text if there is room.
 
     Only disks of this process count: the disk of an SQLite file, and without Redis the disk of the queue.
     """

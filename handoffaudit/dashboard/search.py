@@ -26,8 +26,8 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers import CATALOGUE
 
 LONGEST: Final = 200
-# Limits of one search: results of a kind other than pages and commands, text matches, agents that are not among the
-# known values, and seconds.
+# Limits of one search, in this order: results of each kind other than pages and commands, text matches, agents that
+# are not among the known values, and seconds.
 MOST: Final = 6
 MOST_TEXTS: Final = 20
 MOST_AGENTS: Final = 50
@@ -75,7 +75,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A command that posts a value, such as a theme. `name` is the field or, without a value, the name of the URL."""
+    """A command that posts `value` in the field `name`, such as a theme. Without a value, `name` is that of a URL."""
 
     label: str
     name: str

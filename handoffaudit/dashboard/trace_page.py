@@ -318,7 +318,7 @@ def _why(one: Suspect) -> str:
     more = f" and {len(one.values) - _SHOWN_VALUES} more" if len(one.values) > _SHOWN_VALUES else ""
     said = [f"introduced {values}{more}"] if one.values else []
     if not said and Sign.VALUE in one.signs:
-        # Only a note names the value. Notes are no findings, so the page does not list the value as ungrounded.
+        # Only a note (a finding of severity info) names the value, so the page does not list it as ungrounded.
         said = ["a note names a value that is in no source"]
     return "; ".join([*said, *(_SIGNS[sign] for sign in one.signs if sign in _SIGNS)])
 

@@ -239,7 +239,7 @@ class Unknown:
 class Agents:
     """The agents of a period, compared with the `declared` routes.
 
-    `knows` says that at least one agent is named by a declared route or registered as a skill.
+    `knows` is true if at least one agent is named by a declared route or registered as a skill.
     """
 
     edges: AgentRoutes

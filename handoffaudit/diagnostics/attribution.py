@@ -101,8 +101,8 @@ def run() -> int:
 def rebuild() -> int:
     """Discard all attributions, attribute everything again, and return the number of handoffs.
 
-    Raise `RuntimeError` if another process is attributing handoffs and does not end, or takes over meanwhile, and if
-    the findings of a tenant cannot be attributed.
+    Raise `RuntimeError` if another process is attributing handoffs and does not end, if another process takes over
+    meanwhile, or if the findings of a tenant cannot be attributed.
     """
     deadline = time.monotonic() + LEASE.LENGTH.total_seconds() + 1
     while (held_until := LEASE.acquire()) is None:
@@ -135,7 +135,7 @@ def _attribute_part(failed: set[int]) -> int:
     """Attribute the oldest verdicts that are due, and return the number of their handoffs.
 
     Return 0 if nothing is due, or if the lease was lost. The verdicts of the tenants in `failed` are left to a later
-    run. If the verdicts of another tenant cannot be attributed, add this tenant.
+    run. A tenant whose verdicts cannot be attributed now is added to `failed`.
     """
     now, held_until = timezone.now(), LEASE.read()
     due = _list_due(MOST_VERDICTS, failed)
@@ -360,7 +360,7 @@ def _measure_duration(rows: Sequence[Handoff], at: int) -> float | None:
 def _store(tenant_id: int, worked: _Worked, held_until: datetime | None) -> bool:
     """Replace the stored rows that differ from the computed rows. Return False if the lease was lost.
 
-    An erasure revokes the lease, because the rows may be computed from verdicts that had the erased value.
+    An erasure revokes the lease, because the rows may have been computed from verdicts with the erased value.
     """
     handoffs = list(worked.traced)
     if not handoffs:

@@ -107,7 +107,7 @@ def confirm(*, tenant: Tenant, erasure: uuid.UUID, actor: str) -> Erasure:
         if found.state in (ErasureState.ERASING, ErasureState.DONE):
             return found
         if found.state != ErasureState.COUNTED:
-            raise Refused(f"The erasure is {found.state}", "state", "confirm it after its count, and before its end.")
+            raise Refused(f"The erasure is {found.state}", "state", "only a counted erasure can be confirmed.")
         found.state, found.step, found.reached, found.held = ErasureState.ERASING, 0, "", {}
         found.confirmed_by, found.confirmed_at = actor[:200], timezone.now()
         found.save()
@@ -266,7 +266,7 @@ def replace(content: Any, pattern: re.Pattern[str], folded: str) -> Any:
 
 
 def _mark(found: re.Match[str]) -> str:
-    """Return the marker, or the match itself if it is a part of a word, because an escaped letter is beside it."""
+    """Return the marker, or the match itself if an escaped letter beside it makes it a part of a word."""
     units = [found.string[found.start() - 4 : found.start()]] if found.lastgroup else []
     if after := _ESCAPE.match(found.string, found.end()):
         units.append(after[1])
@@ -341,7 +341,7 @@ def _check_value(tenant: Tenant, value: str) -> None:
         remedy = "write a text without quotes; numbers outside quotes cannot be replaced."
         raise Refused("The value is JSON, such as a number or a text in quotes", "value", remedy)
     if value.isascii() and value.replace("_", "").isalpha() and value.islower():
-        remedy = "write it with its capital letter, with the first name, or as the e-mail."
+        remedy = "write a name with a capital letter or as the full name, or write the e-mail address."
         raise Refused("A single word in lower case may be a word of the product", "value", remedy)
     if code := _find_code(tenant, value):
         raise Refused(f"The rule code {code} has this value", "value", "erasing it would change verdicts.")

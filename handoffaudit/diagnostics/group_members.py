@@ -43,7 +43,7 @@ class GroupKey(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return a hash of the values, which is short enough for every index. No value contains a NUL."""
+        """Return a hash of the values, which is short enough for every index. No value contains NUL, the separator."""
         return hashlib.sha256("\0".join(self).encode()).hexdigest()
 
 
@@ -169,7 +169,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """The busiest routes of a group, at most `MOST_ROUTES`; `more` says that the group has more routes."""
+    """The busiest routes of a group, at most `MOST_ROUTES`; `more` is true if the group has more routes."""
 
     items: tuple[Route, ...] = ()
     more: bool = False

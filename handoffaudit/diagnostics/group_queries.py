@@ -42,7 +42,7 @@ from handoffaudit.handoffs.filters import CURSOR_REMEDY, SOURCE, TARGET
 
 STATUSES: Final = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 
-# The default order, and the order in which it lists groups without waiting handoffs.
+# `URGENT` is the default order. It lists groups without waiting handoffs in the order `SEEN_LAST`.
 URGENT: Final = "urgent"
 SEEN_LAST: Final = "newest"
 

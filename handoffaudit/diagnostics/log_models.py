@@ -79,7 +79,7 @@ class LogBlock(Leased):
     The lines decide where a block ends, so that the same lines form the same block even if the file grew. The first 16
     characters of `digest` identify the text of the first line, and the others identify the whole text.
 
-    `occurrence` numbers equal blocks of one import. `tail` says that the file ended here; if the file grows, the block
+    `occurrence` numbers equal blocks of one import. `tail` is true if the file ended here; if the file grows, the block
     grows as well, and then belongs to the later import. `counted` is the number of bytes whose lines are already
     counted, `known` the number of lines that an earlier import had. All times of the lines are between `first_at` and
     `last_at`. `facets` describes the lines as JSON, so that a search can skip the block. If `removed_at` is set,
@@ -167,7 +167,7 @@ class FileReport(models.Model):
     """A report on an agent's expected handoff file. Only an erasure changes a stored report.
 
     `handoff` is the handoff that was made from the report. `reason` is empty if the file was used. `fallback` is empty
-    if the response text was not tried. `failed` says that the phase failed by the policy in force when the report
+    if the response text was not tried. `failed` is true if the phase failed by the policy in force when the report
     arrived. `content` is the answer to the sender, as JSON.
     """
 

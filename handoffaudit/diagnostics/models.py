@@ -50,7 +50,7 @@ class TracedHandoff(models.Model):
     """A judged handoff within its trace.
 
     `took_seconds` is the time since its source received the work, or None if unknown. `caused` and `passed_on` count
-    the introduced and inherited findings of `verdict`. `grouped` says that the findings are in their finding groups.
+    the introduced and inherited findings of `verdict`. `grouped` is true if the findings are in their groups.
     """
 
     handoff = models.UUIDField(primary_key=True)
@@ -233,7 +233,7 @@ class FindingGroupRoute(models.Model):
 class GroupedHandoff(models.Model):
     """A handoff with a finding of a group.
 
-    `decisive` says that the finding is among the gravest findings of the handoff: its errors or, without errors, its
+    `decisive` is true if the finding is among the gravest findings of the handoff: its errors or, without errors, its
     warnings.
     """
 

@@ -110,9 +110,9 @@ def remove_handoffs(tenant: Tenant, handoffs: Sequence[uuid.UUID], before: datet
 def is_dense(tenant: Tenant, first: uuid.UUID, last: uuid.UUID, most: int = 2 * RANGE_AT_ONCE) -> bool:
     """Return whether the tenant's handoffs from the id `first` to `last` can be removed by this range.
 
-    Return False if the range has rows without a tenant column, which may belong to another tenant. Return False also
-    for `most` or more handoffs of all tenants in the range, because too many rows of other tenants would be read in
-    vain.
+    Return False if the range has rows without a tenant column, which may belong to another tenant. Also return
+    False if all tenants together have `most` or more handoffs in the range, because too many rows of other tenants
+    would be read in vain.
     """
     bounds = [first, last]
     if any(_is_any_between(tenant, model, column, bounds) for model, column in _ROWS[:-1] if not _names_tenant(model)):

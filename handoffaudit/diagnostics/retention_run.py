@@ -48,7 +48,7 @@ REMOVED: Final = "retention.remove"
 EVERY: Final = timedelta(minutes=10)
 AGAIN: Final = timedelta(hours=24)
 BATCH: Final = 200
-# While handoffs wait, a batch of ids is at most this large, because a large one would take a core for too long.
+# While handoffs wait, a batch has at most this many ids, because a larger batch would take a core for too long.
 BUSY_BATCH: Final = 500
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.15
@@ -292,7 +292,7 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
         }
         if one.types:
             detail["kept_days_by_type"] = one.types
-        # If many rows are due, `NOT IN` would compare each old row with each of them on PostgreSQL.
+        # On PostgreSQL, `NOT IN` would compare each old row with each due row if many rows are due.
         due = target.list_due(tenant, terms).filter(pk=OuterRef("pk"))
         if terms.holds and (held := _count(target, target.old(tenant, terms).filter(~Exists(due)))):
             detail["held"] = held.number

@@ -126,7 +126,7 @@ class RetentionTarget:
     `remove` removes the rows of a batch within a transaction, and returns the number of removed items. `weight` is the
     column with the number of items in a row, or empty if each row is one item. `handoff` and `trace` are the columns by
     which legal holds find the rows. `batch` is the number of rows in one transaction, 0 for the usual number.
-    `has_timed_key` says that the primary key begins with a time. `remove_rest` removes a batch of related rows that
+    `has_timed_key` is true if the primary key begins with a time. `remove_rest` removes a batch of related rows that
     have no such key, and returns their number.
     """
 
@@ -294,7 +294,7 @@ def _documents(tenant: Tenant) -> "QuerySet[Handoff]":
 def _old_documents(tenant: Tenant, terms: Terms) -> "QuerySet[Handoff]":
     """Return the handoffs with old documents that no worker and no person needs again.
 
-    Documents stay if their handoff waits, is an open task, or is unverified and still rechecked. Documents of rejected
+    Documents stay if their handoff waits, is an open task, or is unverified and may be rechecked. Documents of rejected
     handoffs stay as well, because these handoffs may be repaired or approved. A recent decision can still be undone, so
     its document stays as well.
     """

@@ -39,9 +39,9 @@ class Traced:
     """One handoff of a trace.
 
     `number` counts from 1. `flaws` are the findings, and `is_noted` means the same as in `Step`. `seconds` is the time
-    since the previous handoff of the trace, by `Handoff.at`; None for the first handoff. `loops` says that the chain
-    returns to an earlier agent or to the source itself, or that the work repeats without progress. `long` says that the
-    chain is longer than recommended, `over` that it is longer than allowed without approval. `calls` counts the tool
+    since the previous handoff of the trace, by `Handoff.at`; None for the first handoff. `loops` is true if the chain
+    returns to an earlier agent or to the source itself, or if the work repeats without progress. `long` is true if the
+    chain is longer than recommended, `over` if it is longer than allowed without approval. `calls` counts the tool
     results since the previous handoff, and is 0 if they were not read.
     """
 

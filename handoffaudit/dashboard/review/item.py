@@ -31,7 +31,7 @@ FIRST_ISSUES = 3
 
 MOST_ISSUES = 12
 
-# An entry lists this many of its findings; the handoff's page lists all.
+# An entry has the findings of one rule code, and lists this many of them; the handoff's page lists all.
 MOST_OF_EACH = 20
 
 # The shortcut keys 1, 2 and 3 each copy the note of one precedent.
@@ -39,7 +39,7 @@ MOST_SIMILAR = 3
 
 
 def open_by(who: TenantMembership, handoff: Handoff) -> activity.Holder | None:
-    """Return who has the handoff open, after opening it for this person.
+    """Open the handoff for this person, and return who has the handoff open.
 
     Opening a handoff releases the other handoffs that the person had open. A viewer opens a handoff without
     reserving it.
@@ -176,9 +176,10 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
 class Box:
     """The decision box of a handoff.
 
-    `proposal` waits for a second person, `last` is the event of the decision (None while the handoff waits), and the
-    handoff can be reassigned to `people`. `proposes_approve` and `proposes_decline` are true if this person's
-    decision is only a proposal that somebody else must confirm. `needs_note` is true if an approval needs a note.
+    `proposal` is the proposal that waits for a second person, and `last` the event of the decision, or None while the
+    handoff waits. `people` are the reviewers to whom this person can reassign the handoff. `proposes_approve` and
+    `proposes_decline` are true if this person's decision is only a proposal that somebody else must confirm.
+    `needs_note` is true if an approval needs a note.
     """
 
     waits: bool
@@ -202,7 +203,7 @@ class Box:
 def box_of(who: TenantMembership, handoff: Handoff) -> Box:
     waits = handoff.state in REVIEWABLE
     if not waits:
-        # In the box, the button stands below the decision, so it is offered only if it undoes the decision.
+        # The undo button of the box stands below the decision, so it is offered only if it undoes the decision.
         last = undo.find_decision(handoff)
         may_undo = _may_undo(who, last) and last == undo.find_last_change(handoff)[0]
         return Box(waits, handoff.state in DECIDED, last, may_undo=may_undo)

@@ -41,9 +41,9 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the poll of the queue: who has which handoffs open, which rows left the queue, and how many wait.
 
-    The query parameter `rows` names the rows that the page shows (`live.rows_shown`).
-    The answer omits all three if `held`, the fingerprint that the page sends, is still current. The answer also has
-    the activity of the open handoff, if this activity changed.
+    The answer omits these three parts if `held`, the fingerprint that the page sends, is still current. The answer also
+    has the activity of the open handoff, if this activity changed. The query parameter `rows` names the rows that the
+    page shows (`live.rows_shown`).
     """
     queue = read_queue(request, who, shown=live.rows_shown(request))
     parts = _newer_activity(request, who, queue.queue_filters)
@@ -90,7 +90,7 @@ class Key:
 _PRINTED = {"ArrowDown": "↓", "ArrowUp": "↑", "Escape": "Esc", "X": "Shift x"}
 
 KEYS = (
-    Key("next", ("j", "ArrowDown"), "next (the arrow: while the queue has the focus)", Role.VIEWER),
+    Key("next", ("j", "ArrowDown"), "next (the arrow key only while the queue has the focus)", Role.VIEWER),
     Key("previous", ("k", "ArrowUp"), "previous", Role.VIEWER),
     Key(
         "approve",
@@ -101,7 +101,7 @@ KEYS = (
     Key("resend", ("r",), "decline an unreadable handoff, and ask its sender for a resend"),
     Key("handled", ("h",), "mark an unreadable handoff as handled"),
     Key("pass", ("p",), "reassign to another reviewer, or to nobody in particular; with a note"),
-    Key("undo", ("u",), "undo your last decision, proposal or assignment; again: the one before"),
+    Key("undo", ("u",), "undo your last decision, proposal or assignment; press again for the one before"),
     Key("reopen", ("o",), "reopen a decided handoff, with a note"),
     Key("note", ("n",), "write a note"),
     Key("similar", ("1", "2", "3"), "copy the note of a precedent"),
@@ -215,7 +215,7 @@ def item_page(
     A waiting handoff is reserved for a person who may decide, unless the page only prefetches it (`is_ahead`).
     """
     try:
-        # A request for the item alone puts it beside a queue that the page already shows.
+        # If HTMX asks only for the item, the page already shows the queue.
         is_alone = target_of(request) == "item"
         queue = Queue(QueueFilters.of(request), []) if is_alone else read_queue(request, who)
     except FilterError as bad:

@@ -94,7 +94,7 @@ class QueueFilters(FilterSet):
 
     @classmethod
     def or_all(cls, request: HttpRequest) -> "QueueFilters":
-        """Read the filters as `of` does; return the whole queue where they cannot be read."""
+        """Read the filters as `of` does; return the whole queue if they cannot be read."""
         try:
             return cls.of(request)
         except FilterError:
@@ -130,7 +130,7 @@ LISTED = 50
 class Row:
     """One handoff of the queue.
 
-    `hold` is set if another person has the handoff open. `proposal` waits for a second person, and
+    `hold` is set if another person has the handoff open. `proposal` is the proposal that waits for a second person, and
     `is_own` is true if this person made the proposal. `passed` says who reassigned the handoff.
     """
 

@@ -127,7 +127,7 @@ class KeyForm:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The refused agents of a key, one per line, with the reason."""
+    """A refused change of a key's agents: the entered agents, one per line, and the reason."""
 
     key: int
     agents: str

@@ -45,7 +45,7 @@ from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
-# The versions that are read to find who last changed each rule.
+# At most this many of the newest versions are searched for the last change of each rule.
 MOST_VERSIONS: Final = 1000
 # The page names at most this many lines of types that cannot be read.
 MOST_LINE_ERRORS: Final = 3
@@ -228,8 +228,8 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _parse_types(data: Data, text: str) -> dict[str, Any]:
     """Return the days by type from lines `type = days`. A line without days keeps data of its type forever.
 
-    Raise `InvalidPolicy` with each line that has no "=" and each type that is written twice: the terms of a line that
-    is read otherwise than meant would delete data, or keep it forever.
+    Raise `InvalidPolicy` for lines without "=" and types with two lines: a wrong guess at the meaning of such a line
+    would delete data, or keep data forever.
     """
     found: dict[str, Any] = {}
     errors: list[PolicyError] = []

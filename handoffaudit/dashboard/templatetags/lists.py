@@ -113,7 +113,7 @@ def sort_by(context: Context, label: str, *names: str) -> SafeString:
 def sort_link(context: Context, label: str, *names: str) -> tuple[SafeString, Order]:
     """Return the link that sorts the list by a column, and the present order of the list.
 
-    The fragment names the link itself, so that the focus stays there on the sorted page, also without JavaScript.
+    The fragment of the address names the link itself. The link thus keeps the focus, also without JavaScript.
     """
     filters, views = context["filters"], context["views"]
     orders, usual = type(filters).orders(), type(filters)().sort
@@ -149,8 +149,8 @@ def handoff_rows(context: Context) -> SafeString:
 class CellLinks:
     """The links of cells that narrow the list at `address` to a value.
 
-    A link shows while the mouse is over its row. The Tab key skips it, because the filters above the list can narrow
-    the list as well.
+    A link shows while the mouse is over its row. The Tab key skips the links, because the filters above the list can
+    narrow the list as well.
     """
 
     def __init__(self, filters: Filters, address: str) -> None:

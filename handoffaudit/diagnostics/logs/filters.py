@@ -25,7 +25,7 @@ from handoffaudit.validation.logs.lines import (
 )
 from handoffaudit.validation.text import clean, is_uuid
 
-# If a block has more values than this, it stores no list: the list could be as long as the block, and save nothing.
+# A block stores no list of more values than this. Such a list could be as long as the block, and save nothing.
 MOST_VALUES = 100
 
 LONGEST_VALUE = 200

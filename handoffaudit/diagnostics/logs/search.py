@@ -64,7 +64,7 @@ class Page:
 
     `next` is the cursor of the next page, or None on the last page. A page may be short or even empty and still have a
     next page, if the search has reached its limits. `reached` is the time back to which the search has looked, or None
-    if the search has looked at all lines. `crowded` says that lines may be missing. Either too many blocks contain the
+    if the search has looked at all lines. `crowded` is true if lines may be missing. Either too many blocks contain the
     same moment or take too long to read, or `lines_around` found more lines than its limit. A narrower search finds the
     missing lines.
     """

@@ -82,7 +82,7 @@ def store_log(
     read_here: bool = False,
     on_progress: Callable[[LogImport], None] | None = None,
 ) -> LogImport:
-    """Store the new lines of a log in bounded memory. A worker reads the lines or, with `read_here`, this function.
+    """Store the new lines of a log in bounded memory. A worker indexes them or, with `read_here`, this function.
 
     `stream` yields the bytes in pieces of any size. `first_line` is the number of the first line of the stream, for a
     log that comes in parts. `on_progress` is called with the import after each batch.

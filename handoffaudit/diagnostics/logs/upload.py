@@ -44,7 +44,7 @@ def receive_log(
 
     After the return, no line of the log can be lost: each line is stored, or is in a stored part that waits for a
     worker. An exception of the stream is raised again. With `keep_broken`, the error and the content before the error
-    are stored. Without `keep_broken`, nothing is stored after such an exception.
+    are stored. Without `keep_broken`, nothing of the log stays stored.
     """
     stream = iter(pieces)
     begun: list[bytes] = []

@@ -75,8 +75,8 @@ def digest_of(text: bytes) -> str:
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
     """Plan the writes of consecutive blocks.
 
-    `shift` is the number of lines that the log has lost at its start, by the plan of the previous blocks. `begins` says
-    that the blocks are the first blocks of the log.
+    `shift` is the number of lines that the log has lost at its start, by the plan of the previous blocks. `begins` is
+    true if the blocks are the first blocks of the log.
     """
     if not pieces:
         # A part of an upload that lies within one very long line completes no block.
@@ -102,7 +102,7 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
 
 
 def _join_first(pieces: list[Piece], rows: list[LogBlock | None], tails: "_Tails") -> list[Piece] | None:
-    """Return the pieces with the first two joined if the log continues a tail in which no block ends between the two.
+    """Return the pieces with the first two joined if the first piece ends no block in the tail that the log continues.
 
     Otherwise, return None. If a log lost its first lines, its first block ends after the first line that may end a
     block. In the tail, the same line ends no block if another line that may end a block stands less than `APART` bytes
@@ -196,7 +196,7 @@ def _find_head(ended: "QuerySet[LogBlock]", pieces: list[Piece], rows: list[LogB
     `ended` are the blocks of the source that are no tails, newest first; `rows` has the known block of each piece. If a
     log has lost its first lines, a block that ended at a size limit in an earlier import ends elsewhere in this import.
     So do the blocks after it, up to the next line that ends a block. In the first `APART` bytes, a line may end a block
-    that it did not end in an earlier import.
+    although the same line ended none in an earlier import.
     """
     head, ends = list[bytes](), list[int]()
     for piece, row in zip(pieces, rows, strict=True):

@@ -90,8 +90,8 @@ def draw_agent_map(
     """Draw a map of routes. `agents` must include all agents of `edges`; the table lists the edges in their order.
 
     With `across`, the map runs from left to right; otherwise, from top to bottom. The drawing omits handoffs between
-    the agents of one folded box. A loop at the box would look like an agent that hands over to itself. The text counts
-    these handoffs.
+    the agents of one folded box, because a loop at the box would look like an agent that hands over to itself. The text
+    counts the omitted handoffs.
     """
     weights = {(edge.source, edge.target): edge.number for edge in edges}
     layout = lay_out([agent.name for agent in agents], weights, width, across=across)

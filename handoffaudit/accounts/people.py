@@ -91,8 +91,7 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
 def make_operator_link(*, person: Person, actor: str, drop_factors: bool) -> str:
     """Return the path of a one-time link for a person, made by the operator of the server.
 
-    The audit log of each of the person's tenants records the link. With `drop_factors`, also remove the person's second
-    factors.
+    The audit log of each of the person's tenants records it. `drop_factors` also removes the second factors.
     """
     found = _lock_tenants(person)
     dropped = remove_factors(person) if drop_factors else 0

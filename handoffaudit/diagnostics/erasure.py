@@ -42,8 +42,7 @@ REQUESTED, CONFIRMED, CANCELLED, DONE = "erasure.request", "erasure.confirm", "e
 MARKER: Final = "[erased]"
 SHORTEST, LONGEST = 4, 200
 LONGEST_REASON: Final = 2_000
-# `MOST_UNFINISHED` limits the unfinished erasures of a tenant. A counted erasure that nobody confirms ends after
-# `EXPIRES`.
+# Limits of a tenant's unfinished erasures. A counted erasure that nobody confirms ends after `EXPIRES`.
 MOST_UNFINISHED: Final = 5
 EXPIRES: Final = timedelta(days=7)
 # While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.

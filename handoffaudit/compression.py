@@ -61,7 +61,7 @@ def decompress_gzip(packed: Iterable[bytes]) -> Iterator[bytes]:
             if part:
                 yield part
     if member is not None:
-        raise DamagedStream("it ends before its gzip data does")
+        raise DamagedStream("its gzip data is cut off")
 
 
 def _begin_member(members: int) -> "zlib._Decompress":
@@ -94,7 +94,7 @@ def decompress_zstd(packed: Iterable[bytes]) -> Iterator[bytes]:
             rest = yield from _read_frame(frame, rest)
             frame = None if frame.eof else frame
     if frame is not None:
-        raise DamagedStream("it ends before its zstd data does")
+        raise DamagedStream("its zstd data is cut off")
 
 
 def _begin_frame(frames: int) -> "zstd.ZstdDecompressor":

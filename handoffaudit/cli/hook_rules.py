@@ -97,7 +97,7 @@ _NOT_PASSED_ON = ("HANDOFFAUDIT_KEY",)
 class CommandResult:
     """The result of a command.
 
-    `code` is None if the command did not start or did not end in time; `problem` then says so. `output` is the end of
+    `code` is None if the command did not start or did not end in time; `problem` says which. `output` is the end of
     the command's output.
     """
 
@@ -117,7 +117,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
 
 @contextmanager
 def _hold_stops() -> Iterator[list[int]]:
-    """Yield a list of the SIGINT and SIGTERM that arrive inside the `with` block. The first takes effect at the end.
+    """Collect each SIGINT and SIGTERM of the `with` block in the yielded list; after the block, raise the first.
 
     A handler that ends this process while a command starts would leave the command running.
     """
@@ -188,8 +188,8 @@ def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     # Kill the process group before the process is reaped: until then, no other process can get the same number. On
-    # macOS, killing fails if all processes of the group have ended. On every system, it fails if they belong to another
-    # user.
+    # macOS, killing fails if all processes of the group have ended. On every system, killing fails if the processes
+    # belong to another user.
     try:
         os.killpg(process.pid, signal.SIGKILL)
         will_end = True

@@ -143,7 +143,7 @@ class Server:
         answer = _parse(body)
         why = _explain(status, answer or {})
         if status in _KEY_STATUSES:
-            raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest", is_away=True)
+            raise Undelivered(f"{self.url} refuses the key ({why}): use a key with the scope ingest", is_away=True)
         if 400 <= status < 500 and status not in _RETRY_STATUSES | _ADDRESS_STATUSES:
             raise Rejected(why)
         if status >= 500 or status in _RETRY_STATUSES:

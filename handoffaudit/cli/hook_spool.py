@@ -51,7 +51,7 @@ class Held:
         self.entry = entry
 
     def rewrite(self, entry: Entry) -> None:
-        """Replace the entry by a new one, which keeps its place in the order. Raises `OSError`."""
+        """Replace the entry with a new entry at the same place in the order. Raises `OSError`."""
         lock = _write_draft(self.path.with_suffix(_DRAFT), asdict(entry))
         self.path.with_suffix(_DRAFT).rename(self.path)
         _sync_folder(self.path.parent)

@@ -198,7 +198,7 @@ class Answer:
 
 @dataclass(slots=True)
 class ReasonCount:
-    """The number of items with one rule code or one refusal, and the first of their lines."""
+    """The number of items with one rule code or one refusal, and the line numbers of the first items."""
 
     number: int = 0
     lines: list[str] = field(default_factory=list)
@@ -340,11 +340,11 @@ def _choose_receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
 
 
 class DamagedFile(Stop):
-    """The end of a file that can't be read to its end. The other files are imported nevertheless."""
+    """The error for a file that can't be read to its end. The other files are still imported."""
 
 
 def _import(sources: list[Source], receiver: Receiver, report: ImportReport, progress: ProgressBar) -> Stop | None:
-    """Import all files, and return the error to end with. `Stop` is raised if the receiver fails."""
+    """Import all files, and return the error about damaged files, or None. Raise `Stop` if the receiver fails."""
     before = 0
     damaged: list[Stop] = []
     for source in sources:

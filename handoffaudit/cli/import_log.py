@@ -124,7 +124,7 @@ class ServerLogReceiver(Server):
         return done
 
     def _send_part(self, done: ImportedLog, part: "Sequence[Block]") -> None:
-        """Send a part, in halves if it is too large for the server or for a proxy before it."""
+        """Send a part, in halves if it is too large for the server or for a proxy in front of the server."""
         query = urlencode({"source": done.source, "first_line": part[0].first_line}, quote_via=quote)
         body = gzip.compress(b"".join(block.text for block in part), _LEVEL)
         status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")

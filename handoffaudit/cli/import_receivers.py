@@ -107,11 +107,11 @@ class Server:
         parsed = _parse(body)
         if status in {401, 403} and "issues" not in parsed:
             raise Stop(
-                f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope"
+                f"{self._url} refuses the key ({describe_refusal(status, parsed)}): use a key with the scope"
                 f" {self.scope}.",
                 self.code,
             )
-        # If a body is too large for a proxy before the server, the proxy answers with its own page, which is not JSON.
+        # If a body is too large for a proxy in front of the server, the proxy answers with a page that is not JSON.
         if status == 404 or not (parsed or status == 413):
             raise Stop(f"{self._url} answers with {status} and is not a handoffaudit server: check --url.", self.code)
         return parsed
@@ -135,8 +135,8 @@ class ServerReceiver(Server):
         return [answers[at] for at in range(len(items))]
 
     def _send_batch(self, items: Sequence[Item]) -> list[Answer]:
-        """Send a batch, in halves if it is too large for the server or for a proxy before it."""
-        # In JSON, a line end never occurs inside a text. In the batch, it would end the line.
+        """Send a batch, in halves if it is too large for the server or for a proxy in front of the server."""
+        # A line end between two JSON tokens would end the line of the batch. A JSON string never contains a line end.
         body = b"\n".join(item.sent.replace(b"\n", b" ") for item in items)
         status, response = self.post("/handoffs/batch", body, "application/x-ndjson")
         if status == 413 and len(items) == 1:

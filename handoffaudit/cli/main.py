@@ -104,7 +104,7 @@ def run(program: click.Command, name: str) -> None:
 
 def _describe_database_fault(error: Exception) -> Stop | None:
     """Return the message about a fault of the database, such as a full disk, and None for any other error."""
-    # Only commands that use the database load these modules. Commands that judge files here must not load a framework.
+    # Only commands that use the database load these modules. Other commands must not load a framework.
     database, faults = map(sys.modules.get, ("handoffaudit.cli.database", "handoffaudit.database_faults"))
     return database.describe_error(error) if database and faults and faults.fault_of(error) else None
 

@@ -70,7 +70,7 @@ class Api:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             why = " ".join(str(error).split())[:200] or type(error).__name__
             raise ToolError(
-                f"{self.url} can't be reached ({why}). Check that the server runs, and HANDOFFAUDIT_URL."
+                f"{self.url} can't be reached ({why}). Check HANDOFFAUDIT_URL, and that the server runs."
             ) from None
         if answer is None:
             raise ToolError(f"{self.url} answered {status} without JSON: check HANDOFFAUDIT_URL, the server's address.")

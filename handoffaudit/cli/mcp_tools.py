@@ -127,8 +127,8 @@ class Tools:
         target_agent: Name,
         data: Data,
         handoff_type: Name = "handoff",
-        trace_id: Annotated[str, Field(description="The piece of work; the same id in all its handoffs.")] = "",
-        parent_handoff_id: Annotated[str, Field(description="The handoff that gave the work to the source.")] = "",
+        trace_id: Annotated[str, Field(description="Id of the piece of work, the same in all its handoffs.")] = "",
+        parent_handoff_id: Annotated[str, Field(description="The handoff that gave the work to source_agent.")] = "",
         reason: Annotated[str, Field(description="Why the work goes to this agent, or returns to it.")] = "",
         context: Context = None,
         evidence: Evidence = None,
@@ -155,7 +155,7 @@ class Tools:
         target_agent: Name,
         data: Data,
         handoff_type: Name = "handoff",
-        trace_id: Annotated[str, Field(description="The piece of work. Its earlier handoffs are considered.")] = "",
+        trace_id: Annotated[str, Field(description="Id of the piece of work; its earlier handoffs count.")] = "",
         reason: Annotated[str, Field(description="Why the work goes to this agent, or returns to it.")] = "",
         context: Context = None,
         evidence: Evidence = None,
@@ -180,7 +180,7 @@ class Tools:
         _, found = await self._api.call("GET", f"/handoffs/{reference}", wait=wait)
         judgement = _judgement(found, self._api.url)
         if start and judgement.state == "approved":
-            # The server's id is the key, because the sender's id may have characters that a header cannot hold.
+            # The idempotency key is the server's id: the sender's id may have characters that a header cannot hold.
             path, key = f"/handoffs/{reference}/use", str(found["id"])
             status, used = await self._api.call("POST", path, idempotency_key=key, takes=(200, 409))
             judgement.may_start = status == 200
@@ -194,10 +194,10 @@ class Tools:
         source_agent: str = "",
         target_agent: str = "",
         handoff_type: str = "",
-        code: Annotated[str, Field(description="Only with a finding of this rule code.")] = "",
+        code: Annotated[str, Field(description="Only handoffs with a finding of this rule code.")] = "",
         trace_id: str = "",
         limit: Annotated[int, Field(ge=1, le=50)] = 20,
-        cursor: Annotated[str, Field(description="The `next` of the page before.")] = "",
+        cursor: Annotated[str, Field(description="The value of `next` on the previous page.")] = "",
     ) -> BlockedList:
         """List handoffs from which work must not go on: held for a person, rejected or declined, newest first."""
         states = [one.strip() for one in state.split(",") if one.strip()]
@@ -295,7 +295,7 @@ def _judgement(found: dict[str, Any], url: str) -> Judgement:
 
 
 def _findings(verdict: dict[str, Any]) -> tuple[list[FindingOut], int]:
-    """Return the most severe findings of a verdict, and the number of all."""
+    """Return the most severe findings of a verdict, and the number of all findings."""
     ranks = ("critical", "error", "warning", "info")
     issues = [one for one in verdict.get("issues") or () if isinstance(one, dict)]
     issues.sort(key=lambda one: ranks.index(one["severity"]) if one.get("severity") in ranks else len(ranks))

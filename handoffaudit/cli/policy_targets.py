@@ -18,7 +18,7 @@ Cases = list[dict[str, Any]]
 
 
 class Refused(Exception):
-    """The error for refused policies: the values that cannot be saved, or the kinds that somebody saved meanwhile."""
+    """The error for refused policies, with the values that cannot be saved or the kinds that somebody else saved."""
 
     def __init__(
         self, detail: str, errors: Sequence[Mapping[str, Any]], conflicts: Sequence[Mapping[str, Any]]
@@ -136,7 +136,7 @@ class ServerTarget(Server):
     """The policies of the key's tenant on a server."""
 
     again = "try again"
-    # 1 means that a policy differs, or that a case failed.
+    # The exit code 1 means that a policy differs, or that a case failed.
     code = 2
 
     def __init__(self, url: str, key: str, scope: str) -> None:

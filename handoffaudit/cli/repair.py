@@ -155,8 +155,8 @@ def _repair(given: Given, verdict: Verdict, form: str, judge: Judge, files: Sess
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 
-    # Repair the document that was judged. It may differ from the sent document: an older document was converted to the
-    # current version, or the document is the object inside a report.
+    # Repair the document that was judged. It differs from the sent document if the sent document had an older version
+    # and was converted, or if the sent document is a report that contains the judged document.
     document, sent = record.document if record else None, given.sent or b""
     return repair(document, verdict, form, judge=judge_candidate, means=means, sent=sent)
 

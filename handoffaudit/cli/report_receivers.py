@@ -51,8 +51,8 @@ def make_report(
 ) -> dict[str, Any]:
     """Return the document for `POST /handoff-files`, within the size limit of the endpoint.
 
-    `at` is the time of the report. `report-file` passes the time of its look-up. `watch` passes the last change of the
-    file, or of the nearest folder above a missing file.
+    `at` is the time of the report. `report-file` passes the time of its look-up. `watch` passes the time of the
+    last change of the file, or of the nearest folder above a missing file.
     """
     file = looked.file
     made: dict[str, Any] = {"run_id": _text(about.run_id), "agent": _text(about.agent), "phase": _text(about.phase)}

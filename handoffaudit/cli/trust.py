@@ -161,8 +161,8 @@ def show(*, as_json: bool) -> None:
 def rotate(*, lost: bool) -> None:
     """Make a new key. The change is a seal that the old and the new key sign.
 
-    If HANDOFFAUDIT_SEAL_KEY is set, the command prints the new value on standard output: set the variable to it on
-    every node, and restart.
+    If HANDOFFAUDIT_SEAL_KEY is set, the command prints the new value on standard output: set the variable to this
+    value on every node, and restart.
     """
     start_with_database()
     from django.db import transaction

@@ -252,8 +252,8 @@ def sample_progress(request: HttpRequest, who: TenantMembership) -> HttpResponse
         sample_tenants.load_progress(who.tenant).done
         and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
     ):
-        # The browser loads the overview again: the loaded overview still says that the sample is loading, or shows only
-        # a part of the numbers.
+        # Let the browser load the overview again, because the open overview still says that the sample is loading, or
+        # shows only a part of the numbers.
         answer["HX-Refresh"] = "true"
     return answer
 

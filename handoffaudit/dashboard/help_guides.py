@@ -225,7 +225,7 @@ def _with_pages(children: list[Token], tenant: Tenant) -> list[Token]:
         page = _PAGES.get(inside.content) if inside is not None and inside.type == "text" else None
         if page and children[number + 2].type == "strong_close":
             opened = Token("link_open", "a", 1, attrs={"href": reverse(f"dashboard:{page}", args=[tenant.slug])})
-            # The marker tells the end of this link from the end of bold text.
+            # The marker distinguishes the end of this link from the end of bold text.
             opened.info = "page"
             found.append(opened)
         elif token.type == "strong_close" and found[-2:-1] and found[-2].info == "page":

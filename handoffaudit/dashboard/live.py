@@ -1,4 +1,4 @@
-"""Live updates of an open page: small responses that store nothing and are empty if nothing changed.
+"""Live updates of an open page: small responses, which are empty if nothing changed.
 
 The page sends what it shows, so the server stores nothing about viewers. The script is `static/js/live.js`.
 """
@@ -84,7 +84,7 @@ def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
 
 
 def number_seen(request: HttpRequest, name: str) -> int:
-    """Return a number that the page shows, or -1 where the page shows none; raise `FilterError` for a bad number."""
+    """Return a number that the page shows, or -1 if the page shows none; raise `FilterError` for a bad number."""
     text = request.GET.get(name, "")
     if not text:
         return -1
@@ -116,7 +116,7 @@ def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = (
 
 
 def is_asked(request: HttpRequest) -> bool:
-    """Return whether the script sent the request; the address is a full page for everybody else."""
+    """Return whether the script sent the request; any other request to the address gets the full page."""
     return "X-Live" in request.headers
 
 

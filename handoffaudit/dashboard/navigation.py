@@ -294,8 +294,8 @@ _DOTS = frozenset({".", ".."})
 def build_agent_url(slug: str, name: str, query: Mapping[str, str] | None = None) -> str:
     """Return the address of an agent's page.
 
-    Browsers resolve `.` and `..` between slashes, and servers may merge two slashes. Names with these, and
-    names with a line break, are therefore sent in the query.
+    Browsers resolve `.` and `..` between slashes, and servers may merge two slashes. Names with such parts
+    or with a line break are therefore sent in the query.
     """
     address = _agent_path(slug, name)
     asked = dict(query or {}) if address else {"agent": name, **(query or {})}

@@ -255,7 +255,7 @@ def test_another_tenant_sees_nothing(running: Up, key: str) -> None:
 def test_without_a_server_each_tool_says_what_to_check() -> None:
     async def work(host: Client) -> None:
         for tool, arguments in (("submit_handoff", ARGUMENTS), ("list_blocked", {})):
-            assert "Check that the server runs, and HANDOFFAUDIT_URL" in await refused(host, tool, **arguments)
+            assert "Check HANDOFFAUDIT_URL, and that the server runs" in await refused(host, tool, **arguments)
         assert (await call(host, "explain_code", code="tokens.over_budget"))["severity"] == "error"
         assert "drop_table" in await refused(host, "drop_table")
 

@@ -111,7 +111,7 @@ def overturn_rate_page(request: HttpRequest, who: TenantMembership) -> HttpRespo
 
 
 def _overturn_row(who: TenantMembership, one: CodeDecisions, links: Links) -> OverturnRow:
-    # Decisions of the period may concern handoffs from before the period, so the list has no period.
+    # A decision of the period may be about an older handoff, so the link to the list has no period.
     approved = Filters(code=one.code, state=(State.APPROVED,)).to_query()
     types = sorted(one.types.items(), key=lambda item: (-item[1].part, -item[1].total, item[0]))
     return OverturnRow(

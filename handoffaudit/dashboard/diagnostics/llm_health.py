@@ -79,7 +79,7 @@ def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> Http
 
 
 def _describe_return(alert: Alert) -> str:
-    """Return when an acknowledged alert of a rule opens again, because its value can still be at a level."""
+    """Return a sentence about when an acknowledged alert opens again; empty if no alert rule opened the alert."""
     if alert.kind not in alert_rules.BY_THRESHOLD:
         return ""
     worse = ", or if the value reaches the alert level" if alert.level == alert_rules.WARNING else ""

@@ -53,7 +53,7 @@ MOST_TEXT = 20_000
 # Handoffs of an agent within this time before or after a line count as handoffs around the line.
 AROUND = timedelta(minutes=15)
 
-# Filters refuse moments before and after these years.
+# Filters refuse moments outside these years.
 _FIRST = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
 _LAST = datetime(LAST_YEAR, 12, 31, 23, 59, 59, tzinfo=UTC)
 

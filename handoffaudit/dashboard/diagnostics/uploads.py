@@ -173,7 +173,7 @@ _slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 class NotReceived(Exception):
-    """A refusal of a log, in words for its sender; `by_command` is true if the command line would accept the log."""
+    """The error for a refused log; `said` is for its sender. `by_command`: the command line would accept the log."""
 
     def __init__(self, status: HTTPStatus, said: str, *, by_command: bool = False) -> None:
         super().__init__(said)

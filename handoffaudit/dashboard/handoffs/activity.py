@@ -96,7 +96,7 @@ def _in_microseconds(entry: Entry) -> int:
 
 
 def activity_of(who: TenantMembership, handoff: Handoff, before: str = "", limit: int = MOST_ENTRIES) -> Activity:
-    """Return the entries before the cursor, or the latest entries where `before` is not a cursor."""
+    """Return the entries before the cursor, or the latest entries if `before` is not a cursor."""
     cursor = _Cursor.parse(before)
     events = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id)
     written = activity.comments_of(handoff)

@@ -119,7 +119,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The results of a search; `has_more` is true where more places match than are listed."""
+    """The results of a search; `has_more` is true if more places match than are listed."""
 
     wanted: str
     items: tuple[Hit, ...]

@@ -49,7 +49,7 @@ ASIDE = Bounds(nodes=40, weight=6_000)
 
 
 def body_of(handoff: Handoff) -> HandoffBody:
-    """Return the document that was sent, or a body with the JSON text `null` where retention removed the document."""
+    """Return the document that was sent, or a body with the JSON text `null` if retention removed the document."""
     return queries.body(handoff) or HandoffBody(handoff=handoff, original=b"null")
 
 
@@ -63,14 +63,14 @@ def parse_body(body: HandoffBody, of: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The evidence of a handoff. `searched` has the names of its sources, and of the filled fields of the context."""
+    """The evidence of a handoff. `searched` names the sources in the evidence, and the filled fields of the context."""
 
     evidence: Sequence[Any] = ()
     searched: Sequence[str] = ()
 
 
 def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sources:
-    """Return the sources of a handoff; `arrived` is the document, where it is already parsed."""
+    """Return the sources of a handoff; `arrived` is the document if it is already parsed."""
     if arrived is None:
         record = verdicts.record_of(handoff, body)
     else:
@@ -83,7 +83,7 @@ def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sour
 
 
 def results_of(handoff: Handoff, verdict: Mapping[str, Any] | None) -> dict[str, ToolResult]:
-    """Return the trace's tool results that are evidence, by label; none if no value of the verdict rests on one."""
+    """Return the trace's tool results that are evidence, by label; none if the verdict rests on no tool result."""
     if not handoff.trace_id or not rests_on_results(verdict):
         return {}
     found = tool_results.list_results(handoff.tenant_id, handoff.trace_id, limit=MOST_RESULTS, only_evidence=True)

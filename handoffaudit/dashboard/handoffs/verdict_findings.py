@@ -110,7 +110,7 @@ class Finding:
 
     @property
     def more_values(self) -> int:
-        """Return how many of the finding's values are not in `values`; read only if the finding has values."""
+        """Return how many of the finding's values are not in `values`; meaningful only if the finding has values."""
         return max(0, self.number - len(self.values))
 
 
@@ -182,7 +182,7 @@ def _format_expected(value: Any, code: str) -> str:
 
 
 def batch(found: Sequence[Finding], start: int) -> list[Finding]:
-    """Return as many findings from `start` on as one page shows, but at least one if there is one."""
+    """Return as many findings from `start` on as one page shows, but at least one if any is left."""
     shown: list[Finding] = []
     heavy = 0
     for issue in found[start : start + _MOST]:
@@ -224,7 +224,7 @@ class Spot:
 
 
 def spots_of(issues: Iterable[Finding], wanted: str = "") -> Spot:
-    """Return the places of the findings and the place that the JSON Pointer `wanted` names, with the ways to them."""
+    """Return a tree of the places of the findings and of the place that the JSON Pointer `wanted` names."""
     root = Spot()
     if wanted:
         _want(root, parts_of(wanted))

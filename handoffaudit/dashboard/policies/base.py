@@ -71,7 +71,7 @@ class PolicyPage(Generic[R]):
         return f"{reverse('dashboard:policy_history', args=[slug])}?kind={self.versions.kind.value}"
 
     def save(self, who: TenantMembership, draft: Draft[R]) -> Table[R]:
-        """Save the draft as a new version; raise `Stale` or `InvalidPolicy` where the draft cannot be saved."""
+        """Save the draft as a new version; raise `Stale` or `InvalidPolicy` if the draft cannot be saved."""
         return self.versions.save(
             tenant=who.tenant,
             base_version=draft.base_version,
@@ -104,7 +104,7 @@ def check_version(versions: Versions[R], who: TenantMembership, base_version: in
 
 
 def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int]:
-    """Run `act` and return its result with status 200; where `act` is refused, return None with an error status.
+    """Run `act` and return its result with status 200; if `act` is refused, return None with an error status.
 
     The draft then holds the reason: an error at a field, or the changes that somebody else saved meanwhile.
     """
@@ -263,7 +263,7 @@ class Entry:
 @require_role(Role.VIEWER)
 @require_safe
 def history(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Show the versions of all kinds, or of the kind that `?kind=` names; `?before=` shows older ones."""
+    """Show the versions of all kinds, or of the kind that `?kind=` names; `?before=` shows older versions."""
     listed = [kind.value for kind in Kind if kind in _KIND_PAGES]
     name = request.GET.get("kind", "")
     if name and name not in _KIND_PAGES:
@@ -301,7 +301,7 @@ def _list_current(tenant: Tenant) -> dict[str, int]:
 def _list_entries(
     who: TenantMembership, shown: Collection[tuple[str, int]], current: Mapping[str, int]
 ) -> Iterable[Entry]:
-    """Yield an entry for each of these versions, in their order. The version numbers of a kind must have no gaps."""
+    """Yield an entry for each version in `shown`, in this order. The version numbers of a kind must have no gaps."""
     numbers: dict[str, list[int]] = {}
     for kind, version in shown:
         numbers.setdefault(kind, []).append(version)

@@ -138,7 +138,7 @@ def codes(rows: Sequence[ChangedHandoff]) -> list[tuple[str, str, int]]:
 
 
 def types(names: Sequence[str]) -> str:
-    """Describe the handoff types that a dry run covers; all types where `names` is empty."""
+    """Describe the handoff types that a dry run covers; all types if `names` is empty."""
     if not names:
         return "of all types"
     return f"of {join_types(names)}"
@@ -207,8 +207,8 @@ _ByPlace = dict[tuple[str, str, str], Issue]
 def _by_place(now: Verdict, then: Verdict) -> tuple[_ByPlace, _ByPlace]:
     """Return the findings of both verdicts, without notes, by rule code and place.
 
-    If a verdict has several findings with the code at the place, the key includes the message. Other keys have an empty
-    message, because the message of the same finding may name a limit that the draft changes.
+    If a verdict has several findings with the same code at the same place, the key includes the message. Other keys
+    have an empty message, because the message of the same finding may name a limit that the draft changes.
     """
     before, after = ([one for one in verdict.issues if is_counted(one.severity)] for verdict in (now, then))
     numbers = Counter(map(_place, before)) | Counter(map(_place, after))
@@ -253,7 +253,7 @@ def trial(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRes
 @require_role(Role.ADMIN)
 @require_POST
 def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """Save the draft as a new version on top of the version that the dry run compared it with."""
+    """Save the draft as a new version on top of the version that the dry run compared the draft with."""
     tried = _trial(who, pk)
     page, draft = PAGES[tried.kind], orjson.loads(tried.draft)
     try:

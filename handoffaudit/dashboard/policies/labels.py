@@ -202,10 +202,10 @@ TITLES = {
 
 ASKS = {
     Use.GROUNDING: "Is the data supported by its context, made up, or contradictory? Asked about strict handoffs of "
-    "all formats but delegation and claude-code.",
+    "all formats except delegation and claude-code.",
     Use.OBJECTIVE: "Does the deliverable meet the objective? Asked about strict delegations.",
-    Use.CRITIQUE: "What speaks against acting on the handoff? Asked where Strictness says so.",
-    Use.REPAIR: "What is the repaired document? Asked where no rule can repair it.",
+    Use.CRITIQUE: "What speaks against acting on the handoff? Asked if Strictness says so.",
+    Use.REPAIR: "What is the repaired document? Asked if no rule can repair it.",
 }
 
 GIVEN = {

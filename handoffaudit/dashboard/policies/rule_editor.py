@@ -239,7 +239,7 @@ class RuleEditor(RulesDraft):
             taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
             self.values["rule_id"] = _propose_id(self.values["name"], taken)
         rule = self._read() | {"metadata": before.get("metadata", {})}
-        # In the form, no types can mean all types or none. A rule for none must not become a rule for all types.
+        # In the form, an empty list can mean all types or no type. A rule for no type must not become a rule for all.
         if not rule["output_types"] and before.get("output_types") == []:
             rule["output_types"] = []
         mine["rules"][self.place : self.place + 1] = [rule]

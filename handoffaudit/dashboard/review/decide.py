@@ -137,9 +137,9 @@ def _do(
 ) -> HttpResponse:
     """Run the action and answer with its result.
 
-    The answer is a notice if the request asks for a notice. It is a redirect to the handoff's own page if the request
-    came from that page. Otherwise, the answer is a redirect in review: with `stays` to the same handoff, which waits
-    for a decision, else to the next handoff. Raise `Http404` for an unknown handoff.
+    If the request asks for a notice, the answer is a notice. If the request came from the handoff's own page, the
+    answer is a redirect to that page. Otherwise, the answer is a redirect in review: with `stays` to the same handoff,
+    which waits for a decision, else to the next handoff. Raise `Http404` for an unknown handoff.
     """
     version = request.POST.get("version", "")
     if not is_version(version):

@@ -48,7 +48,7 @@ LONGEST_REASON: Final = 2_000
 MOST_UNFINISHED: Final = 5
 EXPIRES: Final = timedelta(days=7)
 # A batch ends with the row that brings its texts to this size. On SQLite, nobody else can write during a batch.
-BATCH_BYTES: Final = 2**20
+BATCH_BYTES: Final = 2**19
 # While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.2
 _LONGEST_PAUSE: Final = timedelta(seconds=10)

@@ -283,6 +283,11 @@ def _postgresql_options(parsed: dict[str, Any], pool: int) -> dict[str, Any]:
     }
 
 
+# While a backup or a recount reads, SQLite's write-ahead log grows with each write. Afterwards, its file shrinks to at
+# most this number of bytes. Without a limit, the file would keep its size until the server stops.
+MOST_KEPT_LOG = 64 * 2**20
+
+
 def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
     """Return Django's database settings from `DATABASE_URL`, or for an SQLite file in the data folder."""
     url = os.environ.get("DATABASE_URL") or f"sqlite:///{quote(str(folder / 'handoffaudit.sqlite3'))}"
@@ -297,7 +302,7 @@ def _database(folder: Path, pool: int, synchronous: str) -> dict[str, Any]:
             "factory": LimitedConnection,
             "init_command": (
                 f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA temp_store=MEMORY;"
-                " PRAGMA cache_size=-4000; PRAGMA busy_timeout=20000;"
+                f" PRAGMA cache_size=-4000; PRAGMA busy_timeout=20000; PRAGMA journal_size_limit={MOST_KEPT_LOG};"
             ),
         }
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}

@@ -1,8 +1,10 @@
 """Tests that wrong settings stop the start with a line that names them."""
 
 import runpy
+import sqlite3
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -221,6 +223,27 @@ def test_the_database_is_in_the_data_folder_whatever_its_name(
     monkeypatch.delenv("DATABASE_URL", raising=False)
     found = env.databases(tmp_path / name)["default"]["NAME"]
     assert found == str(tmp_path / name / "handoffaudit.sqlite3")
+
+
+def test_the_log_of_sqlite_shrinks_after_a_long_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setattr(env, "MOST_KEPT_LOG", 100_000)
+    options = env.databases(tmp_path)["default"]["OPTIONS"]
+    file, log = tmp_path / "x.sqlite3", tmp_path / "x.sqlite3-wal"
+    with closing(sqlite3.connect(file)) as writer, closing(sqlite3.connect(file)) as reader:
+        writer.executescript(options["init_command"])
+        writer.execute("CREATE TABLE notes (text TEXT)")
+        reader.execute("BEGIN")
+        reader.execute("SELECT 1 FROM notes").fetchone()
+        for _ in range(10):
+            with writer:
+                writer.execute("INSERT INTO notes VALUES (?)", ["x" * 1_000_000])
+        assert log.stat().st_size > 5_000_000
+        reader.rollback()
+        writer.execute("PRAGMA wal_checkpoint")
+        with writer:
+            writer.execute("INSERT INTO notes VALUES ('short')")
+        assert log.stat().st_size <= 100_000
 
 
 def test_parameters_of_a_database_address_reach_postgresql(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

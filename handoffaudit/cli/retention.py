@@ -198,10 +198,21 @@ def _work(one: "Erasure", while_state: str) -> "Erasure":
         if erasure.run(1.0):
             time.sleep(0.05)
         one.refresh_from_db()
-        rows = sum((one.erased if one.erased else one.found).values())
-        progress.update(lambda rows=rows: f"{one.state}: {rows:,} rows")  # type: ignore[misc]
+        progress.update(lambda: _describe_step(one))
     progress.finish()
     return one
+
+
+def _describe_step(one: "Erasure") -> str:
+    """Return which rows an erasure searches. The number of rows with the value says little, because it may stay 0."""
+    from handoffaudit.diagnostics.removal import TARGETS
+
+    if one.step >= len(TARGETS):
+        return f"{one.state}: the last step"
+    found = sum((one.erased if one.state == "erasing" else one.found).values())
+    after = f", up to row {one.reached}" if one.reached else ""
+    place = f"{TARGETS[one.step].title}{after} (step {one.step + 1} of {len(TARGETS)})"
+    return f"{one.state}: {place}; rows with the value: {found:,}"
 
 
 def _terms(rule: "Retention") -> str:

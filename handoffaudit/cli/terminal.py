@@ -1,10 +1,12 @@
 """The terminal of a command: options that commands share, and progress on standard error."""
 
+import contextlib
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -161,6 +163,8 @@ skills_option = click.option(
 
 
 QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
+# The pause between two looks of a thread at the time.
+TICK_SECONDS = 0.1
 
 
 class ProgressLine:
@@ -185,6 +189,27 @@ class ProgressLine:
     def finish(self) -> None:
         if self._drawn and self._terminal:
             sys.stderr.write("\r\x1b[K")
+
+    @contextlib.contextmanager
+    def during(self, describe: Callable[[], str]) -> Iterator[None]:
+        """Show the line with the time since its start while the block runs.
+
+        A thread updates the line, because one statement of a database may take minutes.
+        """
+        began, ended = time.monotonic(), threading.Event()
+
+        def tick() -> None:
+            while not ended.wait(TICK_SECONDS):
+                self.update(lambda: f"{describe()} · {_clock(time.monotonic() - began)}")
+
+        ticker = threading.Thread(target=tick, daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            ticker.join()
+            self.finish()
 
 
 BAR_SECONDS, BAR_LINE_SECONDS = 0.1, 5.0

@@ -9,7 +9,15 @@ import click
 
 from handoffaudit.cli import Stop
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-from handoffaudit.cli.terminal import data_folder, data_option, example, json_option, printable, tenant_option
+from handoffaudit.cli.terminal import (
+    ProgressLine,
+    data_folder,
+    data_option,
+    example,
+    json_option,
+    printable,
+    tenant_option,
+)
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -44,11 +52,10 @@ def verify_log(tenant: str | None, checkpoint: Path | None, key: str | None, *, 
     """
     start_with_database()
     from handoffaudit.accounts.models import Tenant
-    from handoffaudit.trust import chain
 
     public = _public_key(key)
     chosen = [find_tenant(tenant)] if tenant else list(Tenant.objects.order_by("slug"))
-    reports = {one.slug: chain.verify(one, public) for one in chosen}
+    reports = {one.slug: _verify(one, public) for one in chosen}
     if checkpoint is not None:
         _compare(checkpoint, chosen, reports, public, is_complete=tenant is None)
     if as_json:
@@ -58,6 +65,15 @@ def verify_log(tenant: str | None, checkpoint: Path | None, key: str | None, *, 
             click.echo("\n".join(_lines(slug, report)))
     if not all(report.is_intact for report in reports.values()):
         sys.exit(1)
+
+
+def _verify(tenant: "Tenant", public: str | None) -> "Report":
+    """Verify the log of a tenant, and show how many sealed rows were verified."""
+    from handoffaudit.trust import chain
+
+    report = chain.Report()
+    with ProgressLine().during(lambda: f"{tenant.slug}: {report.rows:,} sealed rows verified"):
+        return chain.verify(tenant, public, report)
 
 
 def _public_key(given: str | None) -> str | None:

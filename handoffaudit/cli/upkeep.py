@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import click
@@ -58,7 +59,8 @@ def backup(file: Path) -> None:
         draft = Path(name)
         try:
             _copy(database, draft)
-            _refuse_damage(database, draft)
+            with ProgressLine().during(lambda: "100 % copied, checking the copy"):
+                _refuse_damage(database, draft)
             draft.rename(file)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -142,11 +144,15 @@ def recount(*, check: bool, agents: bool, as_json: bool) -> None:
     if held_until is None and not check:
         raise Stop("Another process corrects the counts: wait until it ends or, if it was killed, for an hour.")
     try:
-        parts = [recount_counts(repair=not check), file_reports.recount_days(repair=not check)]
+        with ProgressLine().during(lambda: "counting all handoffs"):
+            parts = [recount_counts(repair=not check), file_reports.recount_days(repair=not check)]
     finally:
         lease.release(held_until)
     found = Difference(sum(one.rows for one in parts), sum(one.wrong for one in parts))
-    gone_over = attribution.rebuild() if agents else None
+    gone_over = None
+    if agents:
+        with ProgressLine().during(lambda: "attributing all findings"):
+            gone_over = attribution.rebuild()
     if as_json:
         result = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
         click.echo(json.dumps(result | ({} if gone_over is None else {"gone_over": gone_over})))
@@ -226,6 +232,7 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
         raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
     out = sys.stdout.buffer
     written = unreadable = removed = 0
+    progress = ProgressLine()
     with replica.prefer():
         for line in export.lines(find_tenant(tenant), filters, reviews=reviews):
             if line.text is None:
@@ -234,6 +241,10 @@ def export(tenant: str, *, reviews: bool, **given: str | None) -> None:
                 continue
             out.write(line.text + b"\n")
             written += 1
+            # In a terminal, the handoffs themselves show the progress.
+            if not out.isatty():
+                progress.update(partial("{:,} handoffs written".format, written))
+    progress.finish()
     out.flush()
     if filters.code and not written and not _is_code(filters.code):
         raise Stop(f"--code is {filters.code!r}, which is not a rule code: the product lists all under Help, Codes.")

@@ -4,6 +4,7 @@ An erasure first counts the rows with the value. After a confirmation it replace
 A worker does both in small batches and stores its progress with each batch, so that any process can continue.
 """
 
+import contextlib
 import hashlib
 import hmac
 import re
@@ -45,6 +46,8 @@ LONGEST_REASON: Final = 2_000
 # Limits of a tenant's unfinished erasures. A counted erasure that nobody confirms ends after `EXPIRES`.
 MOST_UNFINISHED: Final = 5
 EXPIRES: Final = timedelta(days=7)
+# A batch ends with the row that brings its texts to this size. On SQLite, nobody else can write during a batch.
+BATCH_BYTES: Final = 2**19
 # While handoffs wait to be judged, an erasure may take this share of one thread's time, across all processes.
 _SHARE: Final = 0.2
 _LONGEST_PAUSE: Final = timedelta(seconds=10)
@@ -206,7 +209,7 @@ def _work(one: Erasure) -> None:
         holds = legal_holds.share(one.tenant)
         rows = target.list_next(one.tenant, one.reached)
         # Without the lock, a change between reading and storing a row would be lost.
-        batch = list(rows.select_for_update(of=("self",)).only(*target.columns)[: target.batch])
+        batch = _read_batch(target, rows.select_for_update(of=("self",)))
         changed = _find_changes(target, batch, pattern_of(one.value), one.value)
         free = set(changed)
         if changed and holds:
@@ -221,6 +224,24 @@ def _work(one: Erasure) -> None:
         elif one.state == ErasureState.COUNTING:
             counts["found"] = len(changed)
         _store_progress(one, target, counts, batch)
+
+
+def _read_batch(target: ErasureTarget, rows: "QuerySet[Any]") -> list[Any]:
+    """Return the first rows, at most `target.batch` of them, and none after the texts have `BATCH_BYTES`."""
+    batch, size = [], 0
+    found: Any = rows.only(*target.columns)[: target.batch].iterator(chunk_size=10)
+    # The rows are read before the first of them is written.
+    with contextlib.closing(found):
+        for row in found:
+            batch.append(row)
+            size += sum(_measure(getattr(row, name)) for name in target.columns)
+            if size >= BATCH_BYTES:
+                break
+    return batch
+
+
+def _measure(content: Any) -> int:
+    return len(orjson.dumps(content) if isinstance(content, dict | list) else content or "")
 
 
 def _find_changes(
@@ -363,7 +384,8 @@ def _store_progress(one: Erasure, target: ErasureTarget, counts: dict[str, int],
         setattr(one, name, dict(total))
     if batch:
         one.reached = str(batch[-1].pk)
-    # A batch is also short if retention removed some of its rows before they were locked. Then more rows can follow.
+    # A batch is also short if its texts are long, or if retention removed some of its rows before they were locked.
+    # Then more rows can follow.
     if len(batch) < target.batch and not target.list_next(one.tenant, one.reached).exists():
         one.step, one.reached = one.step + 1, ""
     one.save(update_fields=["found", "erased", "held", "step", "reached"])

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, Final
 
 import structlog
@@ -48,6 +49,11 @@ REMOVED: Final = "retention.remove"
 EVERY: Final = timedelta(minutes=10)
 AGAIN: Final = timedelta(hours=24)
 BATCH: Final = 200
+# A batch ends with the row that brings its texts to this size: on SQLite, nobody else can write during a batch, which
+# reads each text. A batch of handoffs is also smaller there. `_SIZES` has the columns with the sizes of texts.
+BATCH_BYTES: Final = 16 * 2**20
+_SIZES: Final = {Data.TOOL_RESULTS: "size", Data.DOCUMENTS: "size_bytes", Data.HANDOFFS: "size_bytes"}
+SQLITE_BATCH: Final = 1_000
 # While handoffs wait, a batch has at most this many ids, because a larger batch would take a core for too long.
 BUSY_BATCH: Final = 500
 # While handoffs wait, retention may take this share of one thread's time, across all processes.
@@ -180,7 +186,11 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
     # Rows without a UUIDv7 key have no position to continue from. A run over such rows needs none, because finished
     # rows no longer match.
     by_key = target.has_timed_key
-    size = min(target.batch or BATCH, BUSY_BATCH) if judge_leases.is_anything_waiting() else target.batch or BATCH
+    size = target.batch or BATCH
+    if judge_leases.is_anything_waiting():
+        size = min(size, BUSY_BATCH)
+    elif not db.is_postgresql():
+        size = min(size, SQLITE_BATCH)
     end = _enter_partition(tenant, one) if rule.name is Data.HANDOFFS and db.is_postgresql() else None
     with write_turn(), transaction.atomic():
         terms = Terms(rule, one.started_at, legal_holds.share(tenant))
@@ -189,7 +199,7 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
             due = target.list_due(tenant, terms).order_by("pk")
             due = due.filter(pk__gt=one.reached) if by_key else due
             due = due.filter(pk__lt=end) if end else due
-            if pks := list(due.values_list("pk", flat=True)[:size]):
+            if pks := _list_batch(rule.name, due, size):
                 done = pks[-1], target.remove(DueRows(tenant, pks, terms))
         if done:
             last, number = done
@@ -206,6 +216,15 @@ def _remove_batch(tenant: Tenant, one: RetentionRun) -> bool:
         return False
     one.refresh_from_db()
     return True
+
+
+def _list_batch(kind: Data, due: Rows, most: int) -> list[Any]:
+    """Return the keys of the first rows, at most `most` of them, and none after the texts have `BATCH_BYTES`."""
+    if kind not in _SIZES:
+        return list(due.values_list("pk", flat=True)[:most])
+    rows = list(due.values_list("pk", _SIZES[kind])[:most])
+    sums = accumulate(size for _, size in rows)
+    return [pk for (pk, size), total in zip(rows, sums, strict=True) if total - size < BATCH_BYTES]
 
 
 def _record_begin(tenant: Tenant, one: RetentionRun, before: datetime) -> None:

@@ -82,14 +82,15 @@ class _Removal:
     before: datetime
 
 
-def verify(tenant: Tenant, key: str | None) -> Report:
-    """Verify the audit log and the seals of a tenant.
+def verify(tenant: Tenant, key: str | None, report: Report | None = None) -> Report:
+    """Verify the audit log and the seals of a tenant. A caller that shows progress gives the empty `report` to fill.
 
     `key` is the expected public key: the last seal must be signed with this key, or must replace another key by this
     key. Without `key`, the report of a tenant with seals has a note that the key of the last seal was not compared.
     """
     entries: object = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
-    report = Report(entries=entries if isinstance(entries, int) else 0)
+    report = Report() if report is None else report
+    report.entries = entries if isinstance(entries, int) else 0
     try:
         report.broken = audit.verify(tenant)
         if report.broken:

@@ -1,5 +1,6 @@
 """Tests of the backup of a database that is written to meanwhile, and of an interrupted backup."""
 
+import contextlib
 import shutil
 import sqlite3
 from types import SimpleNamespace
@@ -30,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 def _write_on_each_look(folder, monkeypatch, most):
     """Write to the database by another connection each time the backup has copied some pages."""
-    looks = []
+    looks, checked = [], []
 
     class Writer:
         def update(self, said):
@@ -44,14 +45,19 @@ def _write_on_each_look(folder, monkeypatch, most):
         def finish(self):
             pass
 
+        def during(self, describe):
+            checked.append(describe())
+            return contextlib.nullcontext()
+
     monkeypatch.setattr(upkeep, "ProgressLine", Writer)
-    return looks
+    return looks, checked
 
 
 def test_it_ends_while_others_write_without_waiting_and_is_as_when_it_began(folder, monkeypatch):
-    looks = _write_on_each_look(folder, monkeypatch, most=ROWS)
+    looks, checked = _write_on_each_look(folder, monkeypatch, most=ROWS)
     done = CliRunner().invoke(upkeep.backup, [str(folder / "kept")])
     assert (done.exit_code, looks[-1]) == (0, "100 % copied")
+    assert checked == ["100 % copied, checking the copy"]
     copy = sqlite3.connect(folder / "kept")
     assert copy.execute("SELECT count(*), max(length(text)), min(length(text)) FROM notes").fetchone() == (
         ROWS,

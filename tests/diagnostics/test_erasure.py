@@ -275,6 +275,20 @@ def test_an_erasure_goes_on_where_it_was_left(tenant: Tenant, monkeypatch) -> No
     assert (Erasure.objects.get().found, runs > 2) == ({"documents": 45}, True)
 
 
+def test_long_texts_make_small_batches(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On SQLite, a batch keeps everybody else from writing, so its rows alone must not decide how long it takes."""
+    monkeypatch.setattr(erasure, "TARGETS", [erasure.TARGETS[0]])
+    monkeypatch.setattr(erasure, "BATCH_BYTES", 1_500)
+    for step in range(6):
+        judged(tenant, payload(data={"contact": EMAIL, "text": "x" * 1_000}, step=step + 1))
+    erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
+    found = []
+    while erasure.anything_due():
+        erasure.run(0)
+        found.append(Erasure.objects.get().found.get("documents", 0))
+    assert list(dict.fromkeys(found)) == [2, 4, 6]
+
+
 def test_while_handoffs_wait_there_is_a_pause(tenant: Tenant) -> None:
     erasure.request(tenant=tenant, value=EMAIL, reason="she asked", actor="ada")
     submit(tenant, payload())

@@ -1,7 +1,11 @@
 import io
+import sys
+import threading
+
+import pytest
 
 from handoffaudit.cli import terminal
-from handoffaudit.cli.terminal import ProgressBar
+from handoffaudit.cli.terminal import ProgressBar, ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -34,3 +38,25 @@ def test_without_a_size_only_the_count_is_shown():
     ProgressBar(0, out=out).update(5, 50)
     assert "%" not in out.getvalue()
     assert "5 documents" in out.getvalue()
+
+
+def test_a_statement_that_takes_minutes_has_a_line_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(terminal, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(sys, "stderr", out := Terminal())
+    seen = threading.Event()
+
+    def describe() -> str:
+        seen.set()
+        return "checking the copy"
+
+    with ProgressLine().during(describe):
+        assert seen.wait(10)
+    assert out.getvalue().startswith("\r\x1b[Kchecking the copy · 0:00")
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_quick_block_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressLine().during(lambda: "checking the copy"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -1,5 +1,6 @@
 """Tests of the deletion of old data: by the tenant's own rules, and continued after an interruption."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.diagnostics import retention_run
 from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
+from handoffaudit.diagnostics.retention_targets import DueRows
 from handoffaudit.handoffs import legal_holds, tool_results
 from handoffaudit.handoffs.models import (
     Delivery,
@@ -30,7 +32,7 @@ from handoffaudit.validation.tool_results import Grade
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
 from tests.diagnostics.logs.support import health
-from tests.diagnostics.retention.support import aged, days_ago, keep, newest_run, old_id, run_all
+from tests.diagnostics.retention.support import age, aged, days_ago, keep, newest_run, old_id, run_all
 from tests.handoffs.support import judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -154,6 +156,26 @@ def test_who_keeps_it_longer_stops_the_run(tenant: Tenant, monkeypatch) -> None:
     run_all()
     assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (7, 3)
     assert AuditEntry.objects.get(action=retention_run.REMOVED).detail["removed"] == 3
+
+
+@pytest.mark.parametrize("data", ["documents", "handoffs"])
+def test_long_texts_make_small_batches(tenant: Tenant, monkeypatch: pytest.MonkeyPatch, data: str) -> None:
+    for step in range(5):
+        age(judged(tenant, payload(data={"text": "x" * 1_000}, step=step + 1)))
+    sizes = list(Handoff.objects.order_by("id").values_list("size_bytes", flat=True))
+    monkeypatch.setattr(retention_run, "BATCH_BYTES", sum(sizes[:2]))
+    batches: list[int] = []
+    target = retention_run.KINDS[Data(data)]
+
+    def remove(due: DueRows) -> int:
+        batches.append(len(due.pks))
+        return target.remove(due)
+
+    monkeypatch.setitem(retention_run.KINDS, Data(data), replace(target, remove=remove))
+    monkeypatch.setattr(retention_run, "remove_next_handoffs", lambda *_: None)
+    keep(tenant, **{data: 30})
+    run_all()
+    assert batches == [2, 2, 1]
 
 
 def test_one_process_at_a_time(tenant: Tenant) -> None:

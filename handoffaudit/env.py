@@ -268,12 +268,7 @@ def _postgresql_options(parsed: dict[str, Any], pool: int) -> dict[str, Any]:
     return {
         **parsed.get("OPTIONS", {}),
         # With short timeouts, a request fails soon if no connection is free, and soon finds a server that is back.
-        "pool": {
-            "min_size": 1,
-            "max_size": pool,
-            "timeout": 2.0,
-            "reconnect_timeout": 5.0,
-        },
+        "pool": {"min_size": 1, "max_size": pool, "timeout": 2.0, "reconnect_timeout": 5.0},
         "connect_timeout": 3,
         # With these values, a query notices a server that vanished without closing the connection.
         "tcp_user_timeout": 4000,

@@ -43,14 +43,12 @@ log = structlog.get_logger(__name__)
 TASK: Final = "handoffaudit.diagnostics.tasks.remove_old"
 MARK: Final = "retention"
 LEASE: Final = NamedLease(Watermark, "retention.claim")
-BEGUN: Final = "retention.begin"
-REMOVED: Final = "retention.remove"
+BEGUN, REMOVED = "retention.begin", "retention.remove"
 # EVERY is the time between two passes over all tenants, AGAIN the time between two runs over one kind of data.
 EVERY: Final = timedelta(minutes=10)
 AGAIN: Final = timedelta(hours=24)
 BATCH: Final = 200
-# A batch ends with the row that brings its texts to this size: on SQLite, nobody else can write during a batch, which
-# reads each text. A batch of handoffs is also smaller there. `_SIZES` has the columns with the sizes of texts.
+# A batch ends when its texts reach this size, because nobody else can write to SQLite during a batch.
 BATCH_BYTES: Final = 16 * 2**20
 _SIZES: Final = {Data.TOOL_RESULTS: "size", Data.DOCUMENTS: "size_bytes", Data.HANDOFFS: "size_bytes"}
 SQLITE_BATCH: Final = 1_000
@@ -65,7 +63,7 @@ class _Overtaken(Exception):
 
 
 def begins_at(table: Table[Retention]) -> datetime | None:
-    """Return the time from which on the current rules apply, or None for the default rules, which always apply."""
+    """Return the time from which the current rules apply, or None for the default rules, which always apply."""
     return table.changed_at + first_after() if table.changed_at else None
 
 
@@ -303,12 +301,9 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
     if one.number:
         terms = Terms(_rule_of(one), one.started_at, legal_holds.read(tenant))
         target = KINDS[terms.rule.name]
-        detail = {
-            "removed": one.number,
-            "kept_days": one.days,
-            "before": one.before.isoformat(timespec="seconds"),
-            "seconds": max(0.0, round((timezone.now() - one.started_at).total_seconds(), 1)),
-        }
+        seconds = max(0.0, round((timezone.now() - one.started_at).total_seconds(), 1))
+        before = one.before.isoformat(timespec="seconds")
+        detail = {"removed": one.number, "kept_days": one.days, "before": before, "seconds": seconds}
         if one.types:
             detail["kept_days_by_type"] = one.types
         # On PostgreSQL, `NOT IN` would compare each old row with each due row if many rows are due.
@@ -320,9 +315,8 @@ def _finish(tenant: Tenant, one: RetentionRun) -> None:
 
 
 def _update(one: RetentionRun, columns: dict[str, Any]) -> None:
-    still = RetentionRun.objects.filter(
-        pk=one.pk, started_at=one.started_at, reached=one.reached, number=one.number, finished_at=None
-    )
+    seen = {name: getattr(one, name) for name in ("pk", "started_at", "reached", "number")}
+    still = RetentionRun.objects.filter(**seen, finished_at=None)
     if not still.update(**columns):
         raise _Overtaken
 

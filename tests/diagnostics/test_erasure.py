@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from handoffaudit.accounts import Refused, audit
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.diagnostics import attribution, erasure, text_index
-from handoffaudit.diagnostics.erasure import MARKER, pattern_of, replace
+from handoffaudit.diagnostics.erasure_text import MARKER, pattern_of, replace
 from handoffaudit.diagnostics.models import (
     Attribution,
     CodeMute,

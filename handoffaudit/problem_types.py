@@ -86,10 +86,11 @@ _TYPES = (
     ),
     ProblemType("No such schema", 404, "No format or result has that name.", "The detail lists the existing names."),
     ProblemType(
-        "It changed",
+        "Version conflict",
         409,
         "The handoff or the policy was changed after you read it.",
         "Read the current version, and send your change again. Nothing was overwritten.",
+        known_as="it-changed",
     ),
     ProblemType(
         "It can't be decided",
@@ -272,7 +273,11 @@ _TYPES = (
         "The errors name each field.",
     ),
     ProblemType(
-        "The table can't be saved", 422, "A row of the table is wrong.", "The errors name row, field and remedy."
+        "The policy is not valid",
+        422,
+        "A row of the policy has an invalid value.",
+        "The errors name row, field and remedy.",
+        known_as="the-table-cant-be-saved",
     ),
     ProblemType(
         "Too many requests",

@@ -163,7 +163,8 @@ def authenticate(secret: str) -> KeyIdentity | None:
 def recall(secret: str) -> KeyIdentity | None:
     """Return the identity of a secret from the cache, or None if the cache cannot give the answer of `authenticate`.
 
-    The result is None for a secret that is not cached or is expired, and if the database must be read or written first.
+    The result is None if the secret is not cached, if the key is expired, or if the database must be read or written
+    first.
     """
     kept = _cache.get(digest(secret)) if secret.isascii() else None
     if kept is None or kept.fresh_until <= time.monotonic() or min(kept.expires_at, kept.touch_at) <= time.time():
@@ -244,9 +245,9 @@ def create(
 ) -> tuple[Key, str]:
     """Create a key, and return the key with its secret, which is not stored.
 
-    `seam` says where a key with the scope `observe` captures tool results, by default in the sender's process. `agents`
-    are the names and patterns of the agents that the key may speak for; without any, the key speaks for all agents.
-    Raise `Refused` for a value that cannot be used.
+    `seam` says where the user of a key with the scope `observe` captures tool results; the default is the sender's
+    process. `agents` are the names and patterns of the agents that the key may speak for; without any, the key speaks
+    for all agents. Raise `Refused` for a value that cannot be used.
     """
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"

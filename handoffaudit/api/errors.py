@@ -246,17 +246,17 @@ def _answer_review_error(request: HttpRequest, error: ReviewError) -> HttpRespon
         return problem_response(422, title, error.message, **members)
     members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
     return problem_response(
-        409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members
+        409, "Version conflict" if isinstance(error, Stale) else "It can't be decided", error.message, **members
     )
 
 
 def _answer_invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
     errors = [describe_value(one.field, one.value, one.message, one.remedy, row=one.row) for one in error.errors]
-    return problem_response(422, "The table can't be saved", str(error), **error_members(errors))
+    return problem_response(422, "The policy is not valid", str(error), **error_members(errors))
 
 
 def _answer_stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:
-    return problem_response(409, "It changed", str(error), version=error.current.version)
+    return problem_response(409, "Version conflict", str(error), version=error.current.version)
 
 
 _HANDLERS: dict[Any, Any] = {

@@ -61,7 +61,7 @@ def refuse_repeated_keys(request: HttpRequest) -> None:
     try:
         check_keys(request.body.decode())
     except ValueError as error:
-        raise Problem(422, "The table can't be saved", f"{error} Keep one of them.") from error
+        raise Problem(422, "The policy is not valid", f"{error} Keep one of them.") from error
 
 
 def save_policy(

@@ -109,7 +109,7 @@ def put_policies(request: HttpRequest, given: PolicySetIn) -> HttpResponse:
         return _refuse(invalid)
     except StaleSet as stale:
         conflicts = [one.to_plain() for one in stale.conflicts]
-        return problem_response(409, "It changed", str(stale), conflicts=conflicts)
+        return problem_response(409, "Version conflict", str(stale), conflicts=conflicts)
     return answer(
         PolicySetSavedOut, {"dry_run": given.dry_run, "items": [{"more": 0} | one.to_plain() for one in planned]}
     )
@@ -121,7 +121,7 @@ def _refuse(invalid: InvalidSet) -> HttpResponse:
         | {"row": one.error.row}
         for one in invalid.errors
     ]
-    return problem_response(422, "The table can't be saved", str(invalid), **error_members(described))
+    return problem_response(422, "The policy is not valid", str(invalid), **error_members(described))
 
 
 RESULT: dict[str, Any] = {
@@ -147,14 +147,14 @@ CASE: dict[str, Any] = {
     "basis": "{}",
 }
 # The maximum total `PolicyCase.size` of the cases of a page, in bytes. A page with a single case may be larger.
-PAGE_CHARACTERS = 2 * 1024 * 1024
+PAGE_BYTES = 2 * 1024 * 1024
 
 CaseId = Annotated[uuid.UUID, Path(description="The `id` of the case.")]
 
 
 class CaseResultOut(Answer):
-    id: str = Field(description="The id of the case; empty for a case of the request.")
-    handoff_id: str = Field(description="The id of the handoff that was kept.")
+    id: str = Field(description="The id of the case; empty for a case that was sent in the request.")
+    handoff_id: str = Field(description="The id of the handoff that the case is a copy of.")
     status: str = Field(description="passed, failed, or needs_llm if only the LLM could make the case pass.")
     expected: str = Field(description="The expected verdict.")
     outcome: str = Field(description="The verdict without the LLM, and without shadow mode.")
@@ -234,7 +234,7 @@ def list_cases(request: HttpRequest, query: Query[CasesQuery]) -> HttpResponse:
     size, more = 0, False
     for one in rows.iterator(chunk_size=10):
         size += one.size
-        more = len(page) == query.limit or (bool(page) and size > PAGE_CHARACTERS)
+        more = len(page) == query.limit or (bool(page) and size > PAGE_BYTES)
         if more:
             break
         page.append(one)

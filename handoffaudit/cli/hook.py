@@ -145,7 +145,11 @@ class HookCommand(click.Command):
     envvar="HANDOFFAUDIT_HOOK_RULES",
     help="File with your own phase rules, writable only by you.",
 )
-@click.option("--hybrid", is_flag=True, help="Always evaluate the rules; the rules or the server can block.")
+@click.option(
+    "--hybrid",
+    is_flag=True,
+    help="Evaluate the rules even if the server judges the event. Both the rules and the server can block.",
+)
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -175,7 +179,7 @@ class HookCommand(click.Command):
     is_flag=True,
     help="Send waiting events, and read no event. Exits with 1 if events still wait or were set aside.",
 )
-@click.option("--any-key", is_flag=True, help="With --flush: also events that were read with another key.")
+@click.option("--any-key", is_flag=True, help="With --flush: also send events that were kept with another key.")
 def command(  # noqa: PLR0913 (click hands over each option)
     url: str | None,
     key: str | None,

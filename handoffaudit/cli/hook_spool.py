@@ -2,7 +2,7 @@
 
 An event is written before it is sent and removed after it is answered, so a process that is killed in between loses
 nothing. The event keeps one id, by which the server recognises an event that it already has. The process that works on
-an event holds a lock on the file; the system releases the lock however the process ends.
+an event holds a lock on the file; the system releases the lock, no matter how the process ends.
 """
 
 import contextlib
@@ -369,7 +369,8 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
     others = [path for path in _spool_folders(folder) if not path.name.startswith(server.name_of_address)]
     left = _count_waiting(others) + (0 if any_key else count_other_keys(server, folder))
     if left:
-        reason = "another address." if any_key else "another address or key: --any-key sends those of this address."
+        hint = "--any-key also sends the entries for this address that were kept with another key."
+        reason = "another address." if any_key else f"another address or key. {hint}"
         click.echo(f"{left} more in {folder} wait for {reason}", err=True)
     return 1 if waiting or aside else 0
 

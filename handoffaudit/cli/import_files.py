@@ -59,7 +59,7 @@ class Item:
 
 
 class Occurrences:
-    """Counter of equal lines. With the count in their ids, equal lines become separate handoffs.
+    """Counter of equal lines. The count is part of the id of a line, so that equal lines become separate handoffs.
 
     The counts are in a temporary SQLite database, which moves a large table to disk.
     """
@@ -256,8 +256,8 @@ class ImportReport:
         noun = "document" if self.total == 1 else "documents"
         lines = [f"{self.total:,} {noun} in {self.seconds:,.1f} s ({self.rate:,.0f} a second)"]
         rows = (
-            ("taken", ""),
-            ("already_there", ""),
+            ("taken", "new, and stored"),
+            ("already_there", "stored before"),
             ("rejected", "stored, with their findings"),
             ("refused", "not stored"),
         )

@@ -1,4 +1,4 @@
-"""`handoffaudit key`: creates, lists, binds and revokes API keys."""
+"""`handoffaudit key`: creates, lists and revokes API keys, and binds them to agents."""
 
 import json
 from datetime import UTC, datetime
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 @click.group(name="key", epilog=example("handoffaudit key create crew --scopes ingest,read"))
 def command() -> None:
-    """Create, list, bind and revoke API keys."""
+    """Create, list and revoke API keys, and bind them to agents."""
 
 
 def _refuse_blank(_: click.Context, __: click.Parameter, agents: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse an empty name, for example of an unset variable: without a name, the key would speak for any agent."""
+    """Refuse an empty name, such as the value of an unset shell variable.
+
+    Without a name, the key would speak for any agent.
+    """
     if not all(agent.strip() for agent in agents):
         raise click.BadParameter("the name is empty. Name an agent, or leave --agent out for any agent.")
     return agents
@@ -50,7 +53,8 @@ agent_option = click.option(
     "--seam",
     type=click.Choice(["in_process", "outside"]),
     default=None,
-    help="Where a key with the scope observe captures tool results: in the sender's process (default), or outside it.",
+    help="Only for a key with the scope observe: where the program that uses the key captures tool results, in the "
+    "sender's process (default) or outside it.",
 )
 @agent_option
 @data_option

@@ -1,4 +1,4 @@
-"""The owners of policies for `handoffaudit policy`: the local database, a server, or the file alone."""
+"""The targets of `handoffaudit policy`: the policies in the local database, on a server, or only in a file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from handoffaudit.policy.policy_set import InvalidSet
 
 MOST_OF_A_REQUEST: Final = 256 * 1024
+
+_EXPORT: Final = "`handoffaudit policy export --cases`"
 
 Cases = list[dict[str, Any]]
 
@@ -38,7 +40,7 @@ class BadCase(Exception):
 
 
 class Target(Protocol):
-    """The owner of the policies: the local database, or a server."""
+    """The place of the policies: the local database, or a server."""
 
     def export(self) -> dict[str, Any]: ...
 
@@ -108,7 +110,7 @@ class FileTarget:
                 first = error.errors(include_url=False, include_context=False, include_input=False)[0]
                 field = ".".join(str(part) for part in first["loc"])
                 is_object = field or isinstance(one, dict)
-                said = first["msg"] if is_object else "A case is an object with the fields that policy export writes"
+                said = first["msg"] if is_object else f"A case is an object with the fields that {_EXPORT} writes"
                 raise BadCase(number, f"{field}: {said}." if field else f"{said}.") from error
             results.append(policy_cases.judge_case(case, policy).to_plain())
         return results

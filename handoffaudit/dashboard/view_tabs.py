@@ -55,7 +55,10 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     ),
     "groups": (
         BuiltIn(
-            "to-review", "Waiting for review", "sort=waiting", "Groups with handoffs that wait for a person, most first"
+            "to-review",
+            "Waiting for review",
+            "sort=waiting",
+            "Groups with handoffs that wait for a person, the largest number first",
         ),
         BuiltIn("seen-last", "Seen last", "sort=newest", "Groups by their last handoff, newest first"),
         BuiltIn(
@@ -73,7 +76,12 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("mine", "Assigned to me", "view=mine", "Assigned to you, by yourself or somebody else"),
         BuiltIn("second", "Waiting for a second person", "view=second", "Proposed by another person; you may agree"),
         BuiltIn("proposed", "My proposals", "view=proposed", "Your proposals that wait for a second person"),
-        BuiltIn("passed-on", "Reassigned", "view=passed_on", "Assigned to a person or to nobody, so not in the queue"),
+        BuiltIn(
+            "passed-on",
+            "Reassigned",
+            "view=passed_on",
+            "Out of the queue: assigned to a person, set aside, or marked as handled",
+        ),
         BuiltIn("muted", "Muted", "view=muted", "All findings that block the handoff are muted"),
     ),
     "traces": (
@@ -82,7 +90,7 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("waiting", "Waiting for a person", "state=held", "With at least one held handoff"),
     ),
     "logs": (
-        BuiltIn("failures", "Health lines", "kind=health", "Whether the handoff files of agents were used"),
+        BuiltIn("failures", "Health lines", "kind=health", "Lines that say whether a handoff file was used"),
         BuiltIn("errors", "Errors", "level=error", "Lines with the level error"),
         BuiltIn("gate", "Gate", "kind=gate", "Calls, decisions and errors of gates"),
         BuiltIn("bad", "Lines that can't be read", "kind=bad", "Lines in no known format, with the reason"),
@@ -136,9 +144,9 @@ class Tabs:
     """The tabs of a list.
 
     `address` is the list without filters, and `query` holds its current filters. `fresh` is true if the response is a
-    partial without the tabs, so that the tabs must be sent beside it. `own` and `everybodys` are the default views that
-    the person and an administrator chose, as keys of a form; None if nobody chose one. `asked` is the key of the view
-    that the address of the request names, or an empty string.
+    partial without the tabs. The tabs must then be sent beside it. `own` is the key of the default view that the person
+    chose, and `everybodys` the key of the default view that an administrator chose; None if nobody chose one. `asked`
+    is the key of the view that the address of the request names, or an empty string.
     """
 
     page: str
@@ -181,7 +189,7 @@ class Tabs:
 
     @property
     def saved_key(self) -> str:
-        """Return the key of the view that links and forms of the list repeat as `saved`, or an empty string.
+        """Return the key that links and forms of the list send as `saved`: the key of the current view, or empty.
 
         A built-in view is repeated only if the address named it. Otherwise the filters in the address identify it.
         """
@@ -195,7 +203,7 @@ class Tabs:
 
     @property
     def link_query(self) -> str:
-        """Return the query of the address of the list as it is: the current filters in the same view."""
+        """Return the query for the list in its current state: the current filters, in the same view."""
         return self.href(self.query).partition("?")[2]
 
     def href(self, query: str) -> str:
@@ -236,8 +244,8 @@ def tabs_of(
 ) -> Tabs:
     """Return the tabs of the list `page`, whose current filters are `query` as the list writes them.
 
-    Built-in views come first. `part` is the part of the query that makes a view by itself, whatever other
-    filters are set. `numbers` gives how many rows some built-in views have, by their keys.
+    Built-in views come first. If no view has exactly the filters `query`, the view with only the filters `part` is
+    current, whatever other filters are set. `numbers` gives how many rows some built-in views have, by their keys.
     """
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     asked = request.GET.get("saved", "")
@@ -336,6 +344,9 @@ def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) 
 
 
 def list_url(tenant: Tenant, page: str, query: str = "") -> str:
-    """Return the address of a list with the filters `query`; without filters, all rows instead of a default view."""
+    """Return the address of a list with the filters `query`.
+
+    Without filters, the address opens the list with all rows instead of its default view.
+    """
     all_rows = f"saved={ALL}" if page in BUILT_IN else ""
     return build_url(reverse(f"dashboard:{page}", args=[tenant.slug]), query or all_rows)

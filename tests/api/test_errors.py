@@ -114,7 +114,7 @@ def test_reviews_that_cannot_be_done(api: httpx.Client) -> None:
     assert problem(review(done, decision="decline"), 409)["title"] == "It can't be decided"
     assert problem(review(wait, decision="approve", note="x" * 5001), 422)["field"] == "note"
     stale = problem(review(wait, decision="approve", seen_version=1), 409)
-    assert (stale["title"], stale["state"], stale["version"]) == ("It changed", "held", 2)
+    assert (stale["title"], stale["state"], stale["version"]) == ("Version conflict", "held", 2)
     problem(review("nothing", decision="approve"), 404)
 
 

@@ -41,7 +41,7 @@ def test_what_cannot_be_reopened_is_said(api: httpx.Client) -> None:
     decided = review(api, pk, "approve").json()
     assert problem(review(api, pk, "reopen", note=" "), 422)["field"] == "note"
     stale = problem(review(api, pk, "reopen", seen_version=decided["version"] - 1), 409)
-    assert (stale["title"], stale["state"], stale["version"]) == ("It changed", "approved", decided["version"])
+    assert (stale["title"], stale["state"], stale["version"]) == ("Version conflict", "approved", decided["version"])
     assert api.get(f"/handoffs/{pk}").json()["state"] == "approved"
 
 

@@ -69,7 +69,8 @@ def test_cases_of_a_file_need_no_data_folder(running: Up, kept: list[str], tmp_p
         assert "leave out --cases" in refused.stderr
     cases.write_text("format: 1\ncases:\n  - 5\n")
     wrong = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
-    assert f"{cases}, line 3: A case is an object with the fields that policy export writes." in wrong.stderr
+    said = "A case is an object with the fields that `handoffaudit policy export --cases` writes."
+    assert f"{cases}, line 3: {said}" in wrong.stderr
     cases.write_text("format: 1\ncases: []\n")
     none = run("policy", "test", "-", "--cases", str(cases), folder=nothing, text="format: 1\npolicies: {}")
     assert none.returncode == 2

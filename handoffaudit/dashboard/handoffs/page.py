@@ -154,7 +154,8 @@ class ListContext:
 
     `query` is the part of the address that names the list, and `back` the address of the list. Both are empty if the
     address names no list. `title` names the list and `description` its filters. `fits` says whether the handoff is in
-    the list. `is_trace` is true for the order of a trace, oldest first; lists keep their own order.
+    the list. `is_trace` is true if `before` and `after` follow the order of a trace, oldest first. Otherwise, they
+    follow the order of the list.
     """
 
     before: Handoff | None

@@ -39,7 +39,10 @@ _CASE_KINDS: Final = {*kinds.KINDS, Kind.HANDOFF_FILES} - {Kind.PROMPTS}
 
 @dataclass(frozen=True, slots=True)
 class CaseCounts:
-    """The kept cases that a change can affect: how many there are, how many were tested in time, and how many fail."""
+    """The number of kept cases that a change can affect.
+
+    `tested` of them were tested before the time limit, and `failed` of the tested cases fail.
+    """
 
     total: int
     tested: int = 0
@@ -78,7 +81,8 @@ def judge_draft(tenant: Tenant, kind: Kind, rows: Sequence[Any], types: Sequence
 
 
 def _count(tenant: Tenant, kind: Kind, types: Sequence[str], judge: Callable[[Any], list[CaseResult]]) -> CaseCounts:
-    # A rule also applies if `_output_type` in the data names its type, so cases of all types are tested.
+    # A rule for a type also applies to handoffs of other types whose `_output_type` names that type. So cases of all
+    # types are tested.
     types = () if kind is Kind.RULES else types
     cases = policy_cases.of_types(tenant, types)
     results = judge(cases)
@@ -132,7 +136,7 @@ def cases(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.REVIEWER)
 @require_POST
 def judge(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Test cases with the policies in force, those with the oldest results first, for about a second."""
+    """Test cases with the policies in force for about a second. Cases with the oldest results come first."""
     rows = policy_cases.list_cases(who.tenant)
     tested = len(policy_cases.judge_stored(who.tenant, rows.order_by(F("tested_at").asc(nulls_first=True), "id")))
     total = rows.count()

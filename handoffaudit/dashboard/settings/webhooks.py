@@ -24,9 +24,9 @@ from handoffaudit.handoffs.webhooks.subscriptions import EVENT_TEXTS, EVENTS, VE
 
 _KINDS = {
     SubscriberKind.WEBHOOK: ("web address", "signed requests, checked with a secret"),
-    SubscriberKind.SLACK: ("Slack", "messages to a channel; the address of an incoming webhook of Slack"),
-    SubscriberKind.TEAMS: ("Microsoft Teams", "cards in a channel; the address of a workflow of Teams"),
-    SubscriberKind.EMAIL: ("e-mail", "plain mails of all events but verdicts"),
+    SubscriberKind.SLACK: ("Slack", "messages to a channel; needs the address of an incoming webhook of Slack"),
+    SubscriberKind.TEAMS: ("Microsoft Teams", "cards in a channel; needs the address of a workflow of Teams"),
+    SubscriberKind.EMAIL: ("e-mail", "plain mails about all events except verdicts"),
 }
 
 
@@ -238,7 +238,7 @@ def _one(
 def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveries:
     """Return the deliveries that the address asks for; raise `FilterError` for a bad state or cursor."""
     if state not in ("", "failed"):
-        raise FilterError("state", state[:40], "use failed, or leave it out.")
+        raise FilterError("state", state[:40], "write state=failed, or leave state out.")
     return log.list_deliveries(subscriber, failed=bool(state), cursor=cursor)
 
 

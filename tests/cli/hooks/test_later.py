@@ -256,7 +256,7 @@ def test_no_event_goes_to_another_server_or_with_another_key(hook_without_server
         done = hook("", "--flush")
         assert done.stdout == "1 sent, 0 set aside, 0 waiting.\n"
         assert "1 more in" in done.stderr
-        assert "or key: --any-key sends those" in done.stderr
+        assert "or key. --any-key also sends the entries for this address" in done.stderr
         hook(numbered(4), HANDOFFAUDIT_URL="http://127.0.0.1:9")
         done = hook("", "--flush", "--any-key")
         assert done.stdout == "1 sent, 0 set aside, 0 waiting.\n"

@@ -160,7 +160,7 @@ def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
         told = called(tmp_path, *REPORT, "--path", "none", "--run", "r2", **new).stderr
         assert f"Waiting reports made with another key: 1; handoffaudit {flush[1]} sends them." in told
         left = called(tmp_path, "report-file", "--flush", **new)
-        assert "--any-key sends those of this address" in left.stderr
+        assert "--any-key also sends the entries for this address that were kept with another key" in left.stderr
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         assert called(elsewhere, *flush[1].split(), **new).stdout == "1 sent, 0 set aside, 0 waiting.\n"

@@ -184,7 +184,7 @@ def test_what_failed_is_found_among_much_that_waits(
     only = client.get(f"{address(subscriber)}?state=failed")
     assert only.context["deliveries"] == [failed]
     refused = client.get(f"{address(subscriber)}?state=late")
-    assert (refused.status_code, "use failed, or leave it out" in text_of(refused)) == (400, True)
+    assert (refused.status_code, "write state=failed, or leave state out" in text_of(refused)) == (400, True)
 
 
 def test_it_is_paused_changed_and_deleted(client: Client, subscriber: Subscriber, receiver: Receiver) -> None:

@@ -1,4 +1,4 @@
-"""Reads of pages and exports from a replica of PostgreSQL (`DATABASE_REPLICA_URL`). People still see their own writes.
+"""Let pages and exports read from a replica of PostgreSQL (`DATABASE_REPLICA_URL`). People still see their own writes.
 
 The browser carries a position in the write-ahead log in a cookie. A request for a page reads from the replica if the
 replica has replayed this position. Each request that writes stores the position of the primary in this cookie. API
@@ -163,7 +163,8 @@ class _Position:
     def _ask(self) -> int | None:
         if time.monotonic() - self._asked_at >= KNOWN_SECONDS and self._asking.acquire(blocking=False):
             if self._is_told:
-                # A replica that is away can take seconds to answer, and no page waits for it again and again.
+                # A replica that is away can take seconds to answer. After a failed try, a separate thread asks, so that
+                # no page waits for the answer.
                 threading.Thread(target=self._update, kwargs={"is_alone": True}, daemon=True).start()
             else:
                 self._update()
@@ -193,7 +194,7 @@ class _Position:
             return None
         if replayed is None or float(lag) > MOST_LAG_SECONDS:
             self._tell(
-                "DATABASE_REPLICA_URL names no replica"
+                "the server of DATABASE_REPLICA_URL is not a replica"
                 if replayed is None
                 else f"the replica lags by {float(lag):.0f} s"
             )

@@ -28,7 +28,7 @@ from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of,
 class FileCompliance:
     """The file compliance: overall, by runtime, and by phase and agent.
 
-    `other_runtimes` sums the runtimes, and `others` the pairs, that are not listed.
+    `other_runtimes` sums the runtimes that are not listed, and `others` the pairs that are not listed.
     """
 
     overall: FileTally

@@ -121,8 +121,8 @@ _BY_STATUS = {
     413: "Shorten your own prompt for this use: the request is too large.",
 }
 
-# The text for a question that was refused before anything was sent. The key contains characters that are not allowed,
-# or the provider lacks its package, region or credentials.
+# The text for a question that was refused before anything was sent. This happens if the key contains characters that
+# are not allowed, or if the package, the region or the credentials for the provider are missing.
 _NOT_SET_UP = (
     "Nothing was sent: correct the key, or the provider's package, region or credentials. See the message below."
 )

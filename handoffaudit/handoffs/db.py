@@ -25,7 +25,7 @@ from handoffaudit.database_faults import WriteTurn
 if TYPE_CHECKING:
     import psycopg
 
-# psycopg prepares a statement by itself after this many runs.
+# psycopg prepares a statement by itself after this many runs. So in effect, it prepares only on request.
 _ONLY_ON_REQUEST = sys.maxsize
 
 
@@ -58,8 +58,8 @@ def server_cursor() -> Generator["psycopg.Cursor[Any]"]:
 def _cursor_of(opened: "psycopg.Connection[Any]") -> Generator["psycopg.Cursor[Any]"]:
     import psycopg  # noqa: PLC0415 -- not needed with SQLite
 
-    # Django turns prepared statements off. Prepared statements stay off for Django's own statements, whose texts
-    # contain the parameters and rarely repeat.
+    # Django turns prepared statements off. They are turned on for this cursor only, because the texts of Django's own
+    # statements contain the parameters and rarely repeat.
     opened.prepare_threshold = None if settings.PGBOUNCER else _ONLY_ON_REQUEST
     try:
         with psycopg.Cursor(opened) as cursor:
@@ -300,7 +300,7 @@ def await_standby() -> None:
 
 
 def release_connection() -> None:
-    """Return connections without a transaction to their pools; call before a wait, so that the pools do not run dry."""
+    """Give the connections that have no open transaction back to their pools. Call before a wait, or pools run dry."""
     if is_postgresql():
         for used in connections.all(initialized_only=True):
             if used.connection is not None and not used.in_atomic_block:
@@ -315,8 +315,9 @@ def write_turn() -> AbstractContextManager[object]:
     """Return a lock for the writers of this process on SQLite; on PostgreSQL, return a context that does nothing.
 
     SQLite allows one writer at a time. A writer that waits for SQLite sleeps between its tries, but a lock wakes the
-    next thread immediately. A caller that opens a transaction around `accept` must take this lock first. Otherwise, one
-    thread holds the lock and waits for the database, while another thread waits for the lock inside its transaction.
+    next thread immediately. A caller that opens a transaction around `ingest.store.accept` must take this lock first.
+    Otherwise, one thread holds the lock and waits for the database, while another thread waits for the lock inside its
+    transaction.
     """
     return nullcontext() if is_postgresql() else ONE_WRITER
 

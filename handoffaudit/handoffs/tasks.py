@@ -26,7 +26,7 @@ from handoffaudit.handoffs.webhooks import delivery
 from handoffaudit.process import freeze_startup_objects
 from handoffaudit.validation.tokenizers import default_counter
 
-# More than two drains at the same time in one process would only wait for each other.
+# At most two threads of a process judge all waiting handoffs (a drain). More threads would only wait for each other.
 drains = Slots(lambda: 2)
 
 # Slots for threads that wait for the LLM.
@@ -56,7 +56,8 @@ def judge_waiting() -> None:
 
 
 # A web process judges one handoff at a time, and its other threads answer requests. On SQLite, a few threads may wait
-# for their turn, because a worker would take longer to answer. On PostgreSQL, workers judge at the same time.
+# for their turn, because a worker would take longer to answer. On PostgreSQL, no thread waits, because workers judge at
+# the same time.
 _places = Slots(lambda: 1 if db.is_postgresql() else 6)
 _judging = threading.Lock()
 _LONGEST_TURN_WAIT_SECONDS = 0.1
@@ -116,7 +117,7 @@ def try_prompts() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.check_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def check_waiting() -> None:
-    """Run the waiting LLM checks one handoff after another, in at most `MODEL_CONCURRENCY` threads of this process."""
+    """Run waiting LLM checks one after another, unless `MODEL_CONCURRENCY` threads of this process already do so."""
     if checkers.acquire():
         try:
             run.drain()
@@ -160,10 +161,11 @@ def sweep() -> None:
 
 
 def look() -> None:
-    """Start waiting work that no message announced, with a few cheap queries, or with none while the process is busy.
+    """Start the waiting work that no message announced.
 
-    Verdicts must not depend on the broker, so the work runs in threads of this process, and no message is sent. First,
-    give back the leases whose verdicts could not be stored because the database failed.
+    The search takes a few cheap queries, or none while the process is busy. Verdicts must not depend on the broker, so
+    the work runs in threads of this process, and no message is sent. First, give back the leases whose verdicts could
+    not be stored because the database failed.
     """
     judge_leases.give_back_lost()
     jobs.release_lost()

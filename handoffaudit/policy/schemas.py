@@ -90,7 +90,7 @@ def _parse_type(given: Mapping[str, Any]) -> str:
 def _parse_schema(given: Mapping[str, Any]) -> DataSchema | None:
     value, formats = given.get("schema"), given.get("assert_formats", False)
     if not isinstance(formats, bool):
-        remedy = "Write true to check the keyword format, else false."
+        remedy = 'Write true to check values against the keyword "format", else false.'
         raise Wrong(f"assert_formats is {brief(formats)}, not true or false.", remedy)
     if value is None and formats:
         raise Wrong(
@@ -102,8 +102,8 @@ def _parse_schema(given: Mapping[str, Any]) -> DataSchema | None:
         remedy = 'Write a JSON Schema, e.g. {"type": "object"}, true or false, or null.'
         raise Wrong(f"{brief(value)} is not an object, nor true or false.", remedy)
     values.can_be_kept(value)
+    # This call only checks the schema. Its result is not used, because the result has the keys in another order.
     DataSchema.of(value, assert_formats=formats)
-    # `DataSchema.of` only checks the schema here: the schema that it returns has its keys in another order.
     return DataSchema(value, formats)
 
 

@@ -75,8 +75,9 @@ def _row(kind: int, number: int, handoff: uuid.UUID | None, tenant: int, facts: 
     return Row(Sealed(kind, number, handoff.int if handoff else 0, digest), tenant, facts)
 
 
-# The queries below do not use `iterator()`: the callers bound them, and a cursor on the server would cost more than the
-# rows. The facts are written out, because a general conversion took longer than everything else in sealing.
+# The queries below do not use `iterator()`: the callers limit the number of rows, and a cursor on the server would cost
+# more than the rows. The code lists the facts one by one, because a general conversion took longer than everything else
+# in sealing.
 def read_events(events: "QuerySet[Event]") -> Iterator[Row]:
     """Yield events as rows, in the order of the query."""
     for pk, tenant, handoff, at, actor_kind, actor, from_state, to_state, reason in events.values_list(*_EVENT):
@@ -146,7 +147,7 @@ log = structlog.get_logger(__name__)
 
 LEASE: Final = NamedLease(TrustLease, "seals")
 
-# The largest number of new events in a batch, and also of the events that were committed late and are added to it.
+# The largest number of new events in a batch. A batch may have as many late events (committed late) in addition.
 BATCH: Final = 1000
 
 # Seconds of work in one pass, and the share of one thread's time while handoffs wait to be judged.
@@ -177,7 +178,7 @@ def seal_due() -> None:
                 is_more = seal_batch(key)
         seal_audit_logs(key)
         if busy:
-            # The pause is for the passes of all workers, because together they may only take the share.
+            # No worker starts a pass during the pause, because all workers together may only use `_SHARE` of the time.
             pause = timedelta(seconds=(work_clock() - begun) * (1 / _SHARE - 1))
     except WrongKey as error:
         _warn_once(str(error))
@@ -195,7 +196,7 @@ def _warn_once(error: str) -> None:
 
 @dataclass(slots=True)
 class _Batch:
-    """The rows to seal by tenant. `reached` is the id of the last event that was looked at."""
+    """The rows to seal, grouped by tenant. `reached` is the id of the last event that was looked at."""
 
     reached: int
     found: dict[int, list[Sealed]] = field(default_factory=lambda: defaultdict(list))
@@ -231,8 +232,8 @@ def _collect(which: Q, batch: _Batch) -> None:
     moments: set[str] = set()
     for row in read_events(sealed_events().filter(which).order_by("id")):
         batch.found[row.tenant].append(row.sealed)
-        # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict. An
-        # empty time therefore matches every verdict.
+        # The event of a document that cannot be read has the time of its arrival instead of the time of its verdict.
+        # For such an event, `at` is empty, and matches every verdict of the handoff.
         at = "" if row.facts["from_state"] == "" else row.facts["at"]
         judged[uuid.UUID(int=row.sealed.handoff)].add(at)
         moments.add(row.facts["at"])
@@ -246,7 +247,7 @@ def _collect(which: Q, batch: _Batch) -> None:
 
 
 def seal_audit_logs(key: SealKey) -> None:
-    """Seal the audit logs that have new entries, and the new policy versions of these tenants, but no events."""
+    """Seal audit logs and policy versions, but no events, of the tenants whose audit logs have new entries."""
     newest = Seal.objects.filter(tenant=OuterRef("pk")).order_by("-number").values("audit_number")[:1]
     due = Tenant.objects.filter(is_sample=False, audit_number__gt=Coalesce(Subquery(newest), 0)).order_by("pk")
     found: dict[int, list[Sealed]] = {pk: [] for pk in due.values_list("pk", flat=True)[:_MOST_TENANTS]}
@@ -337,10 +338,10 @@ def _audit_head(tenant: Tenant) -> tuple[int, str]:
 
 
 def change_key(old: SealKey | None, new: SealKey) -> int:
-    """Let the key `new` sign from now on, in every tenant; return the number of changed chains.
+    """Let the key `new` sign from now on, in every tenant; return the number of tenants whose key changed.
 
-    Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if a chain is
-    signed with another key than `old`.
+    Without the old key, the new key signs the change alone, and `verify-log` says so. Raise `WrongKey` if the seals of
+    a tenant are signed with another key than `old`.
     """
     number = 0
     with transaction.atomic():

@@ -92,7 +92,7 @@ def parse_key(text: str, where: str) -> SealKey:
         raw = b""
     if len(raw) != SIZE:
         raise WrongKey(
-            f"{where} is not a seal key: it must be 32 random bytes as base64, such as this prints:"
+            f"{where} is not a seal key: it must be 32 random bytes as base64. This command prints such a key:"
             " python3 -c 'import base64, os; print(base64.b64encode(os.urandom(32)).decode())'"
         )
     return SealKey(Ed25519PrivateKey.from_private_bytes(raw))

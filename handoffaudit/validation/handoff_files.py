@@ -1,4 +1,4 @@
-"""Handoffs as files: their standard name, and a function that writes them without overwriting."""
+"""Files with one handoff each: their standard name, and a function that writes them without overwriting."""
 
 import os
 import re

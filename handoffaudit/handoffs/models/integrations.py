@@ -18,10 +18,10 @@ from handoffaudit.validation.tool_results import Grade
 
 
 class HandedOut(models.Model):
-    """A task given to another agent, which several hook events report.
+    """A task that one agent gave to another. Several hook events report the same task.
 
-    `session`, `tool_use` and `agent` are digests of ids. Senders choose the length of ids, and with ids that were cut
-    off, unrelated tasks could get the same row. `handoff` handed the task out. `returned` is the latest handoff that
+    `session`, `tool_use` and `agent` are digests of ids, because ids can have any length: if long ids were cut off,
+    unrelated tasks could get the same row. `handoff` handed the task out. `returned` is the latest handoff that
     handed the task back, and `deliverable` the digest of its deliverable. `over` says whether the end of the task
     was reported.
     """
@@ -199,9 +199,9 @@ class ToolResult(models.Model):
     """The result of a tool call in a trace, masked and cut at 16 KiB.
 
     `at` is the time of the result, never later than its arrival. `sender` is the name of the key that sent it.
-    `content` is JSON. `evidence` is `content` without the values of the call's own arguments, or empty if both are the
-    same. `values` is a JSON list of the values in the part that was cut off. `sha256` is the hash of the whole result.
-    `size` counts the stored bytes and an allowance for the row.
+    `content` is JSON. `evidence` is `content` without the values of the call's own arguments, or empty if `content` has
+    none of these values. `values` is a JSON list of the values in the part that was cut off. `sha256` is the hash of
+    the whole result. `size` counts the stored bytes and an allowance for the row.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -316,7 +316,10 @@ class FactKind(models.TextChoices):
 
 
 class TraceFact(models.Model):
-    """The facts that one handoff brought into its trace: evidence, or the keys of reported values, one in each line."""
+    """The facts that one handoff brought into its trace, one in each line.
+
+    The facts are evidence, or the reported values in the normalised form that `keys_of` returns.
+    """
 
     handoff = models.OneToOneField(
         Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="trace_fact"
@@ -335,7 +338,10 @@ class TraceFact(models.Model):
 
 
 class AgentBehaviour(models.Model):
-    """The forms of the newest handoffs of an agent, one character for each: 1 for a program's output, else 0."""
+    """The forms of the newest handoffs of an agent, one character for each handoff.
+
+    1 is a handoff that answers a tool call or looks like the output of a program. 0 is any other handoff.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     agent = models.CharField(max_length=200)
@@ -378,7 +384,7 @@ class JudgeLease(models.Model):
 
     @classmethod
     def select_handoffs(cls, condition: str = "", values: Sequence[datetime] = ()) -> RawSQL:
-        """Return the subquery of the handoffs that leases name, for `pk__in`; `condition` is SQL about the lease."""
+        """Return a subquery of all handoffs in leases, for `pk__in`; `condition` is SQL about the lease."""
         table = cls._meta.db_table
         if connection.vendor == "postgresql":
             sql = f'SELECT unnest(handoffs) FROM "{table}"'  # noqa: S608

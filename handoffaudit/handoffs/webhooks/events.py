@@ -221,7 +221,7 @@ def add_event(tenant_id: int, event: EventType, about: str, at: datetime, conten
 
 @contextmanager
 def _reported(tenant_id: int, about: str) -> Iterator[None]:
-    """Log an exception for one event, which must not keep the events of other tenants back."""
+    """Log an exception for one event, so that the exception does not hold back the events of other tenants."""
     try:
         yield
     except Exception as error:
@@ -282,7 +282,7 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
 
 
 def _type_of(event: Event, handoff: Handoff) -> EventType | None:
-    """Return the type of an event, or None if the dispatch does not send it. `add_event` sends assignments."""
+    """Return the type of an event, or None if the dispatch does not send it: `add_event` already sends assignments."""
     if event.from_state == event.to_state:
         # The LLM flagged a handoff that was accepted or approved before, which is no decision.
         return EventType.VERDICT if event.actor_kind == SYSTEM.kind and handoff.flagged else None
@@ -294,8 +294,8 @@ def _type_of(event: Event, handoff: Handoff) -> EventType | None:
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
     """Dispatch the changes of active and recently closed alerts.
 
-    Read the alerts in batches, those with the latest changes first, until every change of a batch has its deliveries.
-    Earlier passes have dispatched all older changes.
+    Read the alerts in batches, those with the latest changes first. Stop after a batch whose changes all have their
+    deliveries already: earlier passes have dispatched all older changes.
     """
     listeners = {
         tenant: wanted

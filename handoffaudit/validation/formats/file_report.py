@@ -190,7 +190,7 @@ class FileFinding:
 
     @property
     def blocks(self) -> bool:
-        """Return whether the phase should block, because neither file nor response says how the phase ended."""
+        """Return whether the run should stop, because neither file nor response says how the phase ended."""
         return self.reason is not None and self.fallback is not Fallback.OK
 
 

@@ -69,7 +69,7 @@ ASSUMED_DATA: Final = Code(
     what="The agent says that some data of the handoff is assumed, simulated or made up. The context (the task and the "
     "earlier handoffs) does not mention assumed data.",
     why="Later agents use the data as if it were real, and base their answers on it.",
-    hint="Get the real data, or list the field under assumptions and tell the reader of the answer.",
+    hint="Get the real data. Or list the field under assumptions, and say in the final answer that it is assumed.",
 )
 PAYLOAD_HASH_MISMATCH: Final = Code(
     "integrity.payload_hash_mismatch",
@@ -140,7 +140,7 @@ def _javascript_compact(value: Any) -> bytes:
     """Return compact JSON with numbers spelled as in JavaScript: 0.000001 instead of 1e-6, 1e-7 instead of 1e-07."""
     try:
         return orjson.dumps(_with_spelled_numbers(value))
-    # Only values from other JSON parsers raise this error.
+    # Only values from JSON parsers other than `parse_json` raise this error.
     except TypeError:
         return compact(value)
 
@@ -163,7 +163,10 @@ def _is_spelled_out(number: float) -> bool:
 
 
 def _seal_as_sent(subject: Subject, form: Format) -> Seal | None:
-    """Return the seal with exact integers, because `parse_json` rounds integers beyond 64 bits."""
+    """Return the payload with its declared hash and size, and with exact integers.
+
+    The record cannot be used for this, because `parse_json` rounds integers beyond 64 bits.
+    """
     seal = form.seal(subject.record.document)
     if seal is None or not subject.sent:
         return seal
@@ -304,8 +307,8 @@ def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
 def _assumed_data(subject: Subject) -> Iterable[Issue]:
     """Yield a finding if the agent says that its data is assumed, and the context does not mention assumed data.
 
-    Handoffs from people and tools are not checked, because they bring facts. Orders are not checked, because they may
-    tell the receiver what to assume.
+    Handoffs from people and tools are not checked, because they bring facts. Handoffs that only give the receiver a
+    task (`is_order`) are not checked, because they may say what to assume.
     """
     found = first_assumption(subject.record)
     if found is None or not subject.role.is_worker or is_order(subject.record):

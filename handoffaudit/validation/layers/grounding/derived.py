@@ -41,7 +41,7 @@ def _find_within(value: float, tolerance: float, given: Sequence[float]) -> floa
 
 
 def as_share(claimed: Number, given: Sequence[float]) -> float | None:
-    """Return the given number that is the claimed share in the other notation, or None: 0.4 for 40 %, 40 for 0.4."""
+    """Return the given number that is the claimed share in the other notation (0.4 for 40 %, 40 for 0.4), or None."""
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
         return None
@@ -134,9 +134,10 @@ class Operands:
         return sorted([*products, *(one / other for one, other in permutations(numbers, 2))])
 
     def product(self, claimed: Number) -> str:
-        """Return whether two numbers multiply or divide to a claimed number of five figures or more, as a text.
+        """Return "product of two numbers" if the claimed number is a product or quotient of two numbers, else "".
 
-        One of the two may be a percentage. Numbers with fewer figures would often be such a product by chance.
+        One of the two may be a percentage. The claimed number must have five figures or more, because a number with
+        fewer figures would often be such a product by chance.
         """
         if claimed.value < _FEWEST_STEPS * claimed.step:
             return ""
@@ -199,8 +200,8 @@ class Derivation:
     def way(self, claimed: Number) -> str:
         """Return how the claimed number follows from other numbers, or an empty string.
 
-        Only the first operands are tried: pairs, multiples, sums of adjacent numbers, and the mean of all. A percentage
-        is tried only as a part of a whole, and as a change between two numbers.
+        Only the first operands are used. The ways are pairs, multiples, sums of adjacent numbers, and the mean of these
+        operands. A percentage is tried only as a part of a whole, and as a change between two numbers.
         """
         if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
             return ""
@@ -315,7 +316,8 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _ONES = {"one": 1, **{word: number for word, number in NUMBER_WORDS.items() if number < 10}}
 _TWO_WORDS = re.compile(rf"({'|'.join(_TENS)})[ -]({'|'.join(_ONES)})\b")
 
-# A number such as `1e-05`, in lower case. Programs write its exponent with a sign.
+# A number such as `1e-05`, in lower case. Programs write the exponent with a sign, so `scaled_numbers_in` searches only
+# texts with `e-` or `e+`.
 EXPONENT = re.compile(r"(?<![\w.])\d{1,30}(?:\.\d{1,30})?e[+-]?\d\d?(?!\w)")
 
 

@@ -55,6 +55,7 @@ LOOKS = (
     Look(("eyJ",), r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{4,}+(?:\.[\w-]*+){1,3}"),
     # Keys of handoffaudit itself.
     _key("ha_", r"[\w-]{43}(?![\w-])"),
+    Look(("/welcome/",), r"/welcome/\w{1,20}/([0-9a-z]{1,13}-[0-9a-f]{32})(?![\w-])"),
     # LLM services.
     _key("sk- pk- rk-", rf"{_DIGIT_AHEAD}[\w-]{{16,}}+"),
     _key("gsk_ hf_ r8_ fw_ xai- pplx- nvapi- csk- tgp_v1_", rf"{_DIGIT_AHEAD}[\w-]{{20,}}+"),

@@ -33,7 +33,7 @@ def test_the_tables_are_those_of_the_server() -> None:
     for name in ("_PASSWORDS", "_KEYS", "_TOKENS", "_TOKEN_LISTS", "_WORDS", "_BESIDE"):
         assert getattr(secret_names, name) == getattr(of_server, name)
     assert masking._SHORTEST == secrets._SHORTEST
-    assert (masking.MASKED, masking._NAMING, masking._VALUED) == (secrets.MASKED, of_server._NAMING, of_server._VALUED)
+    assert (masking.MASKED, masking._NAMING, masking._VALUED) == (secrets.MASKED, of_server.NAMING, of_server.VALUED)
 
 
 def test_each_name_of_a_secret_has_a_part_that_is_looked_for() -> None:

@@ -142,8 +142,7 @@ def test_one_that_breaks_in_the_middle_leaves_nothing_half_done(
     found(tenant)
     with monkeypatch.context() as broken:
         broken.setattr(group_store, "_resize", lambda *given, **more: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            found(tenant)
+        found(tenant)
     assert group(tenant).number == TracedHandoff.objects.count() == GroupedHandoff.objects.count() == 1
     attribution.run()
     assert group(tenant).number == 2

@@ -104,8 +104,7 @@ def test_what_is_undone_is_not_told(tenant: Tenant, subscribe: Subscribe, monkey
 
     with monkeypatch.context() as broken:
         broken.setattr(group_store, "notify_regressed", breaks)
-        with pytest.raises(RuntimeError):
-            found(tenant)
+        found(tenant)
     assert not Delivery.objects.exists()
     attribution.run()
     assert Delivery.objects.count() == 1

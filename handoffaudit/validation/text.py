@@ -86,7 +86,9 @@ class PlainText(NamedTuple):
         An escaped letter or accent, such as `\\u00fc` in JSON inside the text, becomes that character. A letter and the
         accents after it become one character, if Unicode has this character.
         """
-        for space in "" if text.isascii() else _SPACES:
+        if text.isascii() and "\\u" not in text:
+            return cls(text)
+        for space in _SPACES:
             text = text.replace(space, " ")
         is_suspect = not text.isascii() and _is_suspect(text)
         if is_suspect:
@@ -177,9 +179,8 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 
 def lower_in_place(text: str) -> str:
     """Return `text` in lower case, with every character at its place."""
-    lowered = text.lower()
     # Only the letter \u0130 becomes longer in lower case.
-    return lowered if len(lowered) == len(text) else text.replace("\u0130", "i").lower()
+    return text.lower() if text.isascii() or "\u0130" not in text else text.replace("\u0130", "i").lower()
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:

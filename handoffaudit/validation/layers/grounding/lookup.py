@@ -194,7 +194,7 @@ class Lookup:
             year, month, _ = day
             if day[2] is None and year and month and self.index.find(f"{year}-{month:02}") >= 0:
                 return self._locate_text(f"{year}-{month:02}")
-            if self.index.unmasked.days_of_epochs.first(day) is not None:
+            if self.index.nearby.days_of_epochs.first(day) is not None:
                 return Found("derived", "a time in seconds since 1970")
         return _MISSING
 
@@ -206,10 +206,10 @@ class Lookup:
             return self._locate_text(self.index.minutes[minutes])
         zone = _ZONE.match(self.text, value.end)
         offset = ZONES.get(zone[1]) if zone else None
-        if offset is None and not self.index.unmasked.epochs:
+        if offset is None and not self.index.nearby.epochs:
             return _MISSING
         utc = (minutes - (offset or 0)) % _MINUTES_OF_DAY
-        return Found("derived", "the same time in UTC") if utc in self.index.unmasked.utc_minutes else _MISSING
+        return Found("derived", "the same time in UTC") if utc in self.index.nearby.utc_minutes else _MISSING
 
     def name(self, value: TextValue) -> Found | None:
         words = name_words(value.text)
@@ -275,12 +275,14 @@ class Lookup:
     def closest(self, value: TextValue, missing: str) -> str:
         """Return the value of the sources that is most similar to `missing`, the part of `value` without a source.
 
-        The result is empty if nothing is similar. Only the first values of a claim are compared, because a comparison
-        takes longer than a lookup.
+        The result is empty if nothing is similar, or if the similar value is a secret. Only the first values of a claim
+        are compared, because a comparison takes longer than a lookup.
         """
-        if self.likenesses <= 0:
-            return ""
         self.likenesses -= 1
+        near = self._find_near(value, missing) if self.likenesses >= 0 else ""
+        return near if near and near in self.index.masked else ""
+
+    def _find_near(self, value: TextValue, missing: str) -> str:
         kind = value.kind
         if kind == "number":
             number = number_of(value)
@@ -288,11 +290,11 @@ class Lookup:
         if kind == "date":
             written = list(self.index.days.values())
             near = [place for day in days_of(value.text) if (place := near_day(day, self.index.known_days)) is not None]
-            return self.index.nearby.shown(written[min(near)]) if near else ""
+            return written[min(near)] if near else ""
         if kind == "time":
             minutes = minutes_of(value.text)
             close = None if minutes is None else near_time(minutes, self.index.minutes)
-            return "" if close is None else self.index.nearby.shown(self.index.minutes[close])
+            return "" if close is None else self.index.minutes[close]
         if kind == "name":
             words = name_words(missing)
             return self.index.nearby.name(words[0][1]) if words else ""
@@ -321,7 +323,7 @@ class Lookup:
             return self._locate_text(written)
         # The sources may have `LH 454` for LH454, groups of an account number without blanks, and `spo2` as a key.
         joined = fold_case(_SEPARATORS.sub("", wanted))
-        is_known = len(joined) >= _SHORTEST_JOINED and self.index.unmasked.has_joined(joined)
+        is_known = len(joined) >= _SHORTEST_JOINED and self.index.nearby.has_joined(joined)
         return Found("grounded") if is_known or wanted in self.index.words else _MISSING
 
     def _otherwise(self, value: TextValue, number: Number) -> Found:
@@ -353,7 +355,7 @@ class Lookup:
             found = self._number(value, Number(number.value * 1e3, 1.0)) if is_foreign(self.text) else _MISSING
             return found if found is not _MISSING else None
         may_group = self.tries and number.step == 1 and _SMALLEST_GROUPED <= number.value < _LONG_NUMBER
-        if may_group and self.index.unmasked.is_foreign:
+        if may_group and self.index.nearby.is_foreign:
             self.tries -= 1
             written = f"{number.value:,.0f}".replace(",", ".")
             at = self.index.find(written)
@@ -385,7 +387,7 @@ class Lookup:
         local = digits.lstrip("0")
         is_abroad = digits.startswith("00") or "+" in text[start:end]
         wanted = (digits, local, *(local[size:] for size in (1, 2, 3) if is_abroad))
-        return any(self.index.unmasked.has_joined(one, 4) for one in wanted if len(one) >= _FEWEST_GROUPED)
+        return any(self.index.nearby.has_joined(one, 4) for one in wanted if len(one) >= _FEWEST_GROUPED)
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, TextValue], Found | None]] = {

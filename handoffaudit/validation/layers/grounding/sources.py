@@ -206,13 +206,12 @@ class SourceIndex:
 
     @cached_property
     def nearby(self) -> Nearby:
-        # A hint must not show a secret.
-        return Nearby(_SEPARATOR.join(mask_texts([one.name for one in self.sources], self._texts)))
+        return Nearby(self.text)
 
     @cached_property
-    def unmasked(self) -> Nearby:
-        """Return the search for values that the sources write otherwise."""
-        return Nearby(self.text)
+    def masked(self) -> str:
+        """Return the text with its secrets masked. A hint shows no secret."""
+        return _SEPARATOR.join(mask_texts([one.name for one in self.sources], self._texts))
 
     @cached_property
     def days(self) -> dict[Day, str]:

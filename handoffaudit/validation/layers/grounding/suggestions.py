@@ -201,10 +201,6 @@ class Nearby:
             at = text.find(wanted, at + 1)
         return False
 
-    def shown(self, near: str) -> str:
-        """Return `near`, which another search found, or an empty text if the searched text does not have `near`."""
-        return near if near in self._text else ""
-
     def number(self, value: TextValue, number: Number) -> str:
         """Return an amount of nearly the same size, with a shifted decimal point, or with one wrong digit.
 

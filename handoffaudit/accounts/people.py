@@ -268,7 +268,7 @@ def check_name(name: str) -> str:
     if not name:
         raise Refused(f"A name is needed: use {NAME_RULE}.", "name")
     if name.casefold() in audit.NAMES_OF_THE_SERVER:
-        raise Refused(f"The name {name!r} stands for the server in the audit log: choose another one.", "name")
+        raise Refused(f"The name {name!r} means the server in the audit log: choose another name.", "name")
     return name
 
 

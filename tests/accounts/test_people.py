@@ -43,10 +43,10 @@ def test_a_name_that_nobody_can_have_is_refused(tenant: Tenant, name: str) -> No
 
 @pytest.mark.parametrize("name", [SYSTEM.name, "HandoffAudit", "\uff53ystem", "system"])
 def test_nobody_can_pass_for_the_server(tenant: Tenant, name: str) -> None:
-    with pytest.raises(Refused, match="stands for the server"):
+    with pytest.raises(Refused, match="means the server"):
         people.invite(tenant=tenant, name=name, role=Role.VIEWER, actor="ada")
     link = token_of(people.invite(tenant=tenant, name="mira", role=Role.VIEWER, actor="ada").path)
-    with pytest.raises(Refused, match="stands for the server"):
+    with pytest.raises(Refused, match="means the server"):
         people.accept(**link, name=name, password="correct horse battery staple")
 
 
